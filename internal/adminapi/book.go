@@ -18,13 +18,16 @@ import (
 
 // State is the state of the instance.
 type State struct {
-	Ready      bool            `json:"ready"`
-	Reason     string          `json:"reason,omitempty"` // why it is not ready
-	Generation uint64          `json:"generation"`
-	Hash       string          `json:"hash"`
-	Rules      int             `json:"rules"`
-	LoadedAt   time.Time       `json:"loaded_at"`
-	LastError  string          `json:"last_error"`
+	Ready      bool      `json:"ready"`
+	Reason     string    `json:"reason,omitempty"` // why it is not ready
+	Generation uint64    `json:"generation"`
+	Hash       string    `json:"hash"`
+	Rules      int       `json:"rules"`
+	LoadedAt   time.Time `json:"loaded_at"`
+	LastError  string    `json:"last_error"`
+	// Fault says what LastError is about: the newer rules (empty), Redis (away), or what Redis
+	// has lost (lost).
+	Fault      reload.Fault    `json:"fault,omitempty"`
 	Release    *reload.Release `json:"release,omitempty"` // of a published version
 	Store      string          `json:"store"`             // memory, redis or degraded
 	StoreError string          `json:"store_error,omitempty"`

@@ -22,7 +22,7 @@ func (m *Member) accept(v *version) {
 	m.problem = ""
 	state := m.change(func(s *reload.State) {
 		s.Generation++
-		s.Hash, s.Rules, s.LoadedAt, s.LastError, s.Unready = v.set.Hash, len(v.set.Rules), time.Now(), "", ""
+		s.Hash, s.Rules, s.LoadedAt, s.Fault, s.LastError, s.Unready = v.set.Hash, len(v.set.Rules), time.Now(), reload.FaultRules, "", ""
 		s.Changes, s.Restored, s.SavedAt = changes, false, time.Time{}
 		s.Release = &reload.Release{Version: v.manifest.Number, Author: v.manifest.Author, Note: v.manifest.Note, At: v.manifest.At}
 	})
@@ -66,25 +66,27 @@ func (m *Member) change(f func(*reload.State)) reload.State {
 }
 
 // complain records a problem. An instance that decides by an active version serves on.
-func (m *Member) complain(problem string) {
+func (m *Member) complain(fault reload.Fault, problem string) {
 	unready := ""
 	if m.active() == nil {
 		unready = problem
 	}
-	m.note(problem, unready)
+	m.note(fault, problem, unready)
 }
 
 // fail records a problem because of which the instance cannot serve.
-func (m *Member) fail(problem string) { m.note(problem, problem) }
+func (m *Member) fail(problem string) { m.note(reload.FaultRules, problem, problem) }
 
 // note notes a problem and logs it once. unready is the reason why the instance cannot
 // serve, "" if it can.
-func (m *Member) note(problem, unready string) {
+func (m *Member) note(fault reload.Fault, problem, unready string) {
 	if m.problem == problem && m.State().Unready == unready {
 		return
 	}
 	m.problem = problem
-	m.change(func(s *reload.State) { s.LastError, s.LastErrorAt, s.Unready = problem, time.Now(), unready })
+	m.change(func(s *reload.State) {
+		s.Fault, s.LastError, s.LastErrorAt, s.Unready = fault, problem, time.Now(), unready
+	})
 	m.o.Logger.Error("the published rules cannot be followed", "version", m.number(), "error", problem)
 }
 
@@ -95,7 +97,7 @@ func (m *Member) recover() {
 	}
 	m.problem = ""
 	m.change(func(s *reload.State) {
-		s.LastError, s.Unready, s.Restored, s.SavedAt = "", "", false, time.Time{}
+		s.Fault, s.LastError, s.Unready, s.Restored, s.SavedAt = reload.FaultRules, "", "", false, time.Time{}
 	})
 	m.o.Logger.Info("the active rules are the published ones again", "version", m.number())
 }

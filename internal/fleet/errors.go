@@ -1,7 +1,10 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
+
+	"github.com/koalagate/koalagate/internal/reload"
 )
 
 // ConflictError reports that another version is in force than the publisher expected,
@@ -36,6 +39,21 @@ type missingError struct{ error }
 
 // Unwrap returns the RefusedError.
 func (e *missingError) Unwrap() error { return e.error }
+
+// awayError reports that Redis does not answer.
+type awayError struct{ error }
+
+// Unwrap returns the error of the call.
+func (e *awayError) Unwrap() error { return e.error }
+
+// faultOf returns what an error of a call is about.
+func faultOf(err error) reload.Fault {
+	var away *awayError
+	if errors.As(err, &away) {
+		return reload.FaultAway
+	}
+	return reload.FaultRules
+}
 
 func refused(format string, args ...any) error {
 	return &RefusedError{Reason: fmt.Sprintf(format, args...)}

@@ -117,10 +117,10 @@ func unavailable(err error) error {
 		return fmt.Errorf("a key of published rules in Redis was overwritten by a value of another type; delete the keys of {fleet} and koalagate publish --restore: %w", err)
 	}
 	if redisconn.TimedOut(err) {
-		return fmt.Errorf("Redis does not answer within %v: %w: check its SLOWLOG, its load and the network", callTimeout, err)
+		return &awayError{fmt.Errorf("Redis does not answer within %v: %w: check its SLOWLOG, its load and the network", callTimeout, err)}
 	}
 	if remedy := redisconn.Remedy(err); remedy != "" {
-		return fmt.Errorf("Redis does not answer: %w: %s", err, remedy)
+		return &awayError{fmt.Errorf("Redis does not answer: %w: %s", err, remedy)}
 	}
-	return fmt.Errorf("Redis does not answer: %w", err)
+	return &awayError{fmt.Errorf("Redis does not answer: %w", err)}
 }

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"strconv"
 	"time"
+
+	"github.com/koalagate/koalagate/internal/reload"
 )
 
 func numberText(number uint64) string { return strconv.FormatUint(number, 10) }
@@ -18,7 +20,7 @@ func (m *Member) follow(b *beatResult) {
 		// The text of the error may differ each time.
 		if !errors.Is(b.err, context.Canceled) && !m.isAway {
 			m.isAway = true
-			m.complain(b.err.Error())
+			m.complain(faultOf(b.err), b.err.Error())
 		}
 		return
 	}
@@ -98,13 +100,13 @@ func (m *Member) followInForce(b *beatResult) {
 	v := m.versionOf(b.InForce, b.InForceSum)
 	switch {
 	case b.InForce == 0 && current == nil:
-		m.complain("no rules have been published yet: koalagate publish PATH")
+		m.complain(reload.FaultRules, "no rules have been published yet: koalagate publish PATH")
 	case b.InForce == 0:
-		m.complain("Redis has no published rules (flushed or replaced?); version " + numberText(current.manifest.Number) + " stays active; publish it again: koalagate publish --restore")
+		m.complain(reload.FaultLost, "Redis has no published rules (flushed or replaced?); version "+numberText(current.manifest.Number)+" stays active; publish it again: koalagate publish --restore")
 	case b.InForce < m.accepted:
-		m.complain(m.outdated(b.InForce).Error())
+		m.complain(reload.FaultLost, m.outdated(b.InForce).Error())
 	case v == nil && isSigned && b.InForce == m.number():
-		m.complain(m.ignored(b.InForce, errors.New("its number is the one of another version, which this instance has seen")))
+		m.complain(reload.FaultRules, m.ignored(b.InForce, errors.New("its number is the one of another version, which this instance has seen")))
 	case v == nil:
 		m.want(b.InForce, b.InForceSum)
 	case !m.sign(v, b.Signature):
@@ -136,7 +138,7 @@ func (m *Member) sign(v *version, signature string) bool {
 		err = errors.New(notInForce(number))
 	}
 	if err != nil {
-		m.complain(m.ignored(number, err))
+		m.complain(reload.FaultRules, m.ignored(number, err))
 		return false
 	}
 	m.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/internal/pace"
+	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -59,7 +60,7 @@ func (m *Member) receive(l *loadResult) {
 	switch {
 	case l.number != m.inForce:
 	case isRefused && wrong.untrusted:
-		m.complain(m.ignored(l.number, l.err))
+		m.complain(reload.FaultRules, m.ignored(l.number, l.err))
 	case isRefused || errors.Is(l.err, ErrBlob):
 		m.fail("version " + numberText(l.number) + " is in force, and this instance cannot load it: " + l.err.Error())
 	}

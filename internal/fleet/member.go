@@ -157,10 +157,10 @@ func (m *Member) First(ctx context.Context) *rules.Set {
 	if err != nil {
 		reason = err.Error()
 	}
-	if restored := m.restore(reason); restored != nil {
+	if restored := m.restore(faultOf(err), reason); restored != nil {
 		return restored
 	}
-	m.complain(reason)
+	m.complain(faultOf(err), reason)
 	return nil
 }
 
@@ -181,7 +181,7 @@ func (m *Member) outdated(number uint64) error {
 }
 
 // restore activates the version in StateDir, and returns its set or nil.
-func (m *Member) restore(reason string) *rules.Set {
+func (m *Member) restore(fault reload.Fault, reason string) *rules.Set {
 	var purpose Purpose
 	manifest, value, contents, savedAt, err := m.folder.load(func(value []byte) (opened *Manifest, err error) {
 		opened, purpose, err = m.o.Records.openSaved(value)
@@ -200,7 +200,7 @@ func (m *Member) restore(reason string) *rules.Set {
 	}
 	m.accept(&version{manifest: manifest, value: value, sum: sumOf(value), purpose: purpose, set: set, findings: findings})
 	m.change(func(s *reload.State) { s.Restored, s.SavedAt = true, savedAt })
-	m.complain("starting with version " + numberText(manifest.Number) + " of state_dir: " + reason)
+	m.complain(fault, "starting with version "+numberText(manifest.Number)+" of state_dir: "+reason)
 	return set
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/rules"
@@ -364,7 +365,7 @@ func TestFlushedRedis(t *testing.T) {
 	for _, one := range []*instance{i, other} {
 		eventually(t, "it says so", func() bool {
 			s := one.State()
-			return strings.Contains(s.LastError, "flushed") && s.Unready == "" && one.version() == 2
+			return strings.Contains(s.LastError, "flushed") && s.Fault == reload.FaultLost && s.Unready == "" && one.version() == 2
 		})
 	}
 	livingInstances(t, r, 2)
@@ -381,13 +382,15 @@ func TestFlushedRedis(t *testing.T) {
 	if number := restore(t, r, i); number != 3 {
 		t.Errorf("the number after the flush is %d; want 3", number)
 	}
-	eventually(t, "the restored version", func() bool { return i.version() == 3 && other.version() == 3 && i.State().LastError == "" })
+	eventually(t, "the restored version", func() bool {
+		return i.version() == 3 && other.version() == 3 && i.State().LastError == "" && i.State().Fault == reload.FaultRules
+	})
 
 	// With Redis away, an instance with state_dir starts with the last version.
 	i.stop()
 	server.Kill()
 	again := startInstance(t, openRecords(t, server.URL()), func(o *MemberOptions) { o.StateDir = dir })
-	if s := again.State(); again.version() != 3 || !s.Restored || s.Unready != "" {
+	if s := again.State(); again.version() != 3 || !s.Restored || s.Unready != "" || s.Fault != reload.FaultAway {
 		t.Errorf("after a start without Redis: %+v", s)
 	}
 	// One without it has no rules.

@@ -22,6 +22,8 @@ type State struct {
 	// are.
 	LastError   string
 	LastErrorAt time.Time // of the last rejection, even if it has been fixed
+	// Fault says what LastError is about.
+	Fault Fault
 	// Release describes a published version; nil for rules of files.
 	Release *Release
 	// Unready is the reason why the service cannot serve by the active rules although
@@ -32,6 +34,19 @@ type State struct {
 	Restored bool
 	SavedAt  time.Time // when restored rules were saved; zero if none were restored
 }
+
+// Fault is what keeps an instance from following the rules.
+type Fault string
+
+const (
+	// FaultRules is the zero value: the newer rules themselves.
+	FaultRules Fault = ""
+	// FaultAway says that Redis, which has the published rules, does not answer.
+	FaultAway Fault = "away"
+	// FaultLost says that Redis has lost the version that the instance decides by: it names
+	// an older one in force, or none.
+	FaultLost Fault = "lost"
+)
 
 // Release describes a published version of the rules.
 type Release struct {

@@ -149,7 +149,7 @@ func (s *Service) operatorState() *adminapi.State {
 	host, _ := os.Hostname() // "" is shown as such
 	return &adminapi.State{
 		Ready: now.Ready, Reason: now.Reason, Generation: r.Generation, Hash: r.Hash, Rules: r.Rules, LoadedAt: r.LoadedAt.UTC(),
-		LastError: r.LastError, Release: r.Release, Store: now.Store, StoreError: now.StoreError, Program: s.version.Version, Host: host,
+		LastError: r.LastError, Fault: r.Fault, Release: r.Release, Store: now.Store, StoreError: now.StoreError, Program: s.version.Version, Host: host,
 		Published: s.app.Member() != nil, Signed: s.config.PublishPublicKey != "", FleetModes: s.fleetModes != nil, Now: s.exceptions.Now().UTC(),
 	}
 }

@@ -3,7 +3,7 @@
 export interface Session { level: "none" | "read" | "change"; cookie: boolean; token_file?: string }
 export interface Release { version: number; author: string; note: string; published_at: string }
 export interface State {
-  ready: boolean; reason?: string; generation: number; hash: string; rules: number; loaded_at: string; last_error: string;
+  ready: boolean; reason?: string; generation: number; hash: string; rules: number; loaded_at: string; last_error: string; fault?: "away" | "lost";
   release?: Release; store: string; store_error?: string; program: string; host: string; published: boolean; signed: boolean; fleet_modes: boolean; now: string;
 }
 export interface RuleFile { name: string; text: string }

@@ -1,6 +1,6 @@
 // Changes the rules: an editor with the findings of the instance, and publishing.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { author, post, setAuthor, type Book, type Checked, type Finding, type RuleFile, type State, type TrialOptions, type VersionDetail, type Words, get, type Changes } from "./api";
+import { author, post, setAuthor, type Book, type Checked, type Finding, type RuleFile, type State, type Trial, type TrialOptions, type VersionDetail, type Words, get, type Changes } from "./api";
 import { ChangesList, isSame, Lines } from "./changes";
 import { refresh, useData } from "./data";
 import { begin, change, discard, draft, inForce, isChanged, type Draft } from "./draft";
@@ -48,6 +48,7 @@ function Desk(p: { of: Draft; given: URLSearchParams }) {
       });
       const now = draft.get() as Draft, asked = p.given.get("file"), file = now.files.find((f) => f.name === asked) ?? now.files.find((f) => f.name === now.file) ?? now.files[0];
       if (file) { e.show(file.name, file.text, Number(p.given.get("line")) || undefined); change({ file: file.name }); }
+      if (latest.current.checked) e.find(latest.current.checked.findings); // the check may have ended before the editor was loaded
     });
     return () => { gone = true; editor.current?.end(); editor.current = undefined; };
   }, []);
@@ -173,6 +174,7 @@ function download(files: RuleFile[]) {
 
 function Publish(p: { of: Draft; checked: Checked; onClose: () => void; onConflict: (c: Conflict) => void }) {
   const [note, setNote] = useState(""), [name, setName] = useState(author()), [step, setStep] = useState(""), [trial, setTrial] = useState<TrialOptions>();
+  const current = useData<Trial>("trial").value, running = current?.state === "running" && current.version > 0 ? current : undefined, tried = useData<VersionDetail>(running ? `versions/${running.version}` : null);
   return <Dialog title={p.of.version ? `Publish over version ${p.of.version}` : "Publish the first version"} action={trial ? "Try at all instances" : "Publish to all instances"} wide onClose={p.onClose} onDo={async () => {
     setAuthor(name.trim());
     try {
@@ -199,6 +201,7 @@ function Publish(p: { of: Draft; checked: Checked; onClose: () => void; onConfli
       throw e;
     }
   }}>
+    {running && <p class="hint"><b>Version {running.version} is on trial</b>{tried.value && <>, published by <b><Text>{tried.value.author}</Text></b>{tried.value.note && <>: “<Text>{tried.value.note}</Text>”</>}</>}. Publishing ends the trial{trial && ", and yours takes its place"}.</p>}
     <p>Every instance checks it. When all are ready it comes into force everywhere at one instant; if one refuses, nothing changes.</p>
     <ChangesList of={p.checked.changes} />
     <div class="row"><Field label="Your name"><Input name="author" value={name} onValue={setName} required maxLength={100} /></Field></div>

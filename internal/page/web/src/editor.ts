@@ -3,7 +3,7 @@
 import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { bracketMatching } from "@codemirror/language";
-import { forceLinting, lintGutter, linter, lintKeymap, type Diagnostic } from "@codemirror/lint";
+import { lintGutter, lintKeymap, setDiagnostics, type Diagnostic } from "@codemirror/lint";
 import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
 import { EditorState, type Text } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, highlightSpecialChars, keymap, lineNumbers } from "@codemirror/view";
@@ -60,36 +60,39 @@ export function open(host: HTMLElement, o: { words: () => Words | undefined; boo
   root.replaceChildren();
   const states = new Map<string, EditorState>();
   let name = "", findings: Finding[] = [], quiet = false;
-  const diagnostics = (view: EditorView): Diagnostic[] => findings.filter((f) => f.file === name).map((f) => ({
+  const diagnostics = (): Diagnostic[] => findings.filter((f) => f.file === name).map((f) => ({
     ...rangeOf(view.state.doc, f), severity: f.severity, source: f.code, message: f.message + (f.hint ? "\n" + f.hint : "") + (f.suggestion ? `\nDid you mean ${f.suggestion}?` : ""),
     ...(f.suggestion ? { actions: [{ name: `Write ${f.suggestion}`, apply: (v: EditorView, from: number, to: number) => v.dispatch({ changes: { from, to, insert: f.suggestion as string } }) }] } : {}),
   }));
   const extensions = [
     lineNumbers(), highlightActiveLine(), highlightActiveLineGutter(), highlightSpecialChars({ specialChars: odd }), history(), drawSelection(), bracketMatching(), closeBrackets(), highlightSelectionMatches(), search({ top: true }),
-    autocompletion({ override: [completer(o.words, o.book)], icons: false }), lintGutter(), linter(diagnostics, { delay: 50 }), ruleLanguage, theme,
+    autocompletion({ override: [completer(o.words, o.book)], icons: false }), lintGutter(), ruleLanguage, theme,
     EditorView.domEventHandlers({ beforeinput: typeOver }),
     EditorView.contentAttributes.of({ "aria-label": "Rule file", tabindex: "0", spellcheck: "false", autocapitalize: "off" }),
     keymap.of([{ key: "Mod-Enter", run: () => { o.onPublish(); return true; } }, ...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, ...completionKeymap, ...lintKeymap]),
     EditorView.updateListener.of((u) => { if (u.docChanged && !quiet) o.onText(name, u.state.doc.toString()); }),
   ];
   const view = new EditorView({ parent: root, root, extensions });
+  const mark = () => view.dispatch(setDiagnostics(view.state, diagnostics()));
   return {
     show(next, text, line) {
       if (name) states.set(name, view.state);
       quiet = true;
-      if (next !== name) {
+      const isOther = next !== name;
+      if (isOther) {
         name = next;
         view.setState(states.get(next) ?? EditorState.create({ doc: text, extensions }));
       }
       if (view.state.doc.toString() !== text) view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
       quiet = false;
+      if (isOther) mark(); // its marks may be from an earlier check
       if (line) {
         const at = view.state.doc.line(Math.max(1, Math.min(line, view.state.doc.lines)));
         view.dispatch({ selection: { anchor: at.from }, effects: EditorView.scrollIntoView(at.from, { y: "center" }) });
         view.focus();
       }
     },
-    find(list) { findings = list; forceLinting(view); },
+    find(list) { findings = list; mark(); },
     focus() { view.focus(); },
     end() { view.destroy(); },
   };

@@ -2,20 +2,20 @@
 // the instance.
 import { render } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Problem, type State } from "./api";
+import { get, Problem, type Fleet, type State, type VersionDetail, type Words } from "./api";
 import { Actions } from "./actions";
 import { Change } from "./change";
 import { refresh, useData } from "./data";
 import { draft, isChanged } from "./draft";
 import { connect, link } from "./events";
-import { Now, tryLink } from "./now";
-import { Exceptions, Instances, Log } from "./operate";
+import { identityOf, Now, tryLink } from "./now";
+import { doorText, Exceptions, Instances, Log } from "./operate";
 import { Rules } from "./rules";
 import { load, logIn, logOut, LogIn, session } from "./session";
-import { setClock, Text } from "./text";
+import { Ago, setClock, shownTime, Text } from "./text";
 import { Try } from "./try";
 import { Dialog, messageOf, notify, Notes } from "./ui";
-import { Versions } from "./versions";
+import { PublishAgain, Versions } from "./versions";
 
 const views: [string, string, string][] = [
   ["", "Now", "n"], ["rules", "Rules", "r"], ["try", "Try", "t"], ["change", "Change", "c"], ["exceptions", "Exceptions", "e"], ["versions", "Versions", "v"], ["instances", "Instances", "i"], ["log", "Log", "l"],
@@ -33,7 +33,7 @@ function Page() {
   const [hash, setHash] = useState(location.hash);
   const place = useMemo(() => placeOf(hash), [hash]);
   const [search, setSearch] = useState(""), [help, setHelp] = useState(false);
-  const now = session.use(), main = useRef<HTMLElement>(null);
+  const now = session.use(), main = useRef<HTMLElement>(null), isOld = !!useData<State>(now && now.level !== "none" ? "state" : null).error;
   useEffect(() => {
     const moved = () => setHash(location.hash);
     moved(); // the address may have changed since the page was first drawn
@@ -47,7 +47,7 @@ function Page() {
   return <>
     <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); main.current?.focus(); }}>Skip to the contents</a>
     <Head view={place.view} onHelp={() => setHelp(true)} />
-    <main id="main" tabIndex={-1} ref={main}>
+    <main id="main" tabIndex={-1} ref={main} class={isOld ? "old" : ""}>
       <Warnings />
       <h1 class="hidden">{views.find(([v]) => v === place.view)?.[1]}</h1>
       {place.view === "" ? <Now /> : place.view === "rules" ? <Rules rule={Number(place.part) || 0} search={search} onSearch={setSearch} />
@@ -64,10 +64,12 @@ function Page() {
 
 function Head(p: { view: string; onHelp: () => void }) {
   const state = useData<State>("state", 5_000), now = session.use(), dirty = isChanged(draft.use()), live = link.use(), s = state.value;
+  const nav = useRef<HTMLElement>(null);
   useEffect(() => { if (s) setClock(s.now); }, [s?.now]);
+  useEffect(() => { nav.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center", behavior: "instant" }); }, [p.view]);
   return <header class="head">
     <a class="name" href="#/">koalagate</a>
-    <nav aria-label="Views">{views.map(([v, name, key]) => <a key={v} href={"#/" + v} aria-current={v === p.view ? "page" : undefined} title={`${name} (g ${key})`}>{name}{v === "change" && dirty && <span class="dot" title="your text is not published"> ●</span>}</a>)}</nav>
+    <nav aria-label="Views" ref={nav}>{views.map(([v, name, key]) => <a key={v} href={"#/" + v} aria-current={v === p.view ? "page" : undefined} title={`${name} (g ${key})`}>{name}{v === "change" && dirty && <span class="dot" title="your text is not published"> ●</span>}</a>)}</nav>
     <span class="grow" />
     <span class={"pill " + (!s || state.error ? "off" : s.ready ? "good" : "bad")} title={s ? `${s.host}, ${s.program}` : ""}>{s ? <>{state.error ? "no answer" : s.ready ? s.release ? `version ${s.release.version}` : "ready" : "not ready"}</> : "…"}<i class={live} title={live === "live" ? "live" : "not live"} /></span>
     <button type="button" class="quiet" onClick={toggleTheme} aria-label="Light or dark" title="Light or dark">◐</button>
@@ -77,21 +79,36 @@ function Head(p: { view: string; onHelp: () => void }) {
   </header>;
 }
 
-/** Warnings shows what is wrong with the instance. */
+/** Warnings shows what is wrong with the instance. Each trouble is one sentence, and an instance away hides the others, which may be over. */
 function Warnings() {
-  const state = useData<State>("state"), modes = useData<Record<string, string>>("modes", 10_000), live = link.use(), s = state.value;
+  const state = useData<State>("state"), modes = useData<Record<string, string>>("modes", 10_000), words = useData<Words>("words"), live = link.use(), s = state.value;
   const open = Object.entries(modes.value ?? {}).filter(([, m]) => m !== "enforce");
   const [late, setLate] = useState(false);
   useEffect(() => { setLate(false); const t = setTimeout(() => setLate(live !== "live"), 4000); return () => clearTimeout(t); }, [live]);
   return <div class="warnings" role="status">
     {state.error?.status === 401 && <p class="bad"><b>Your session has ended.</b> What you see is old. <button type="button" onClick={() => logIn("Your session has ended. Nothing that you typed is lost.").catch(() => undefined)}>Log in</button></p>}
-    {state.error && state.error.status !== 401 && <p class="bad"><b>The instance does not answer.</b> What you see is old. <Text>{state.error.message}</Text></p>}
+    {state.error && state.error.status !== 401 && <p class="bad"><b>The instance does not answer{s && <>, and what you see is as of <Ago at={shownTime(state.at)} /></>}.</b>{state.error.status !== 0 && <> <Text>{state.error.message}</Text></>}</p>}
     {!state.error && late && live !== "live" && <p><b>Not live.</b> Numbers come every ten seconds; trying to connect again.</p>}
-    {s && !s.ready && <p class="bad"><b>This instance is not ready.</b> <Text>{s.reason ?? ""}</Text></p>}
-    {s?.store === "degraded" && <p class="bad"><b>Redis is away.</b> This instance counts in its own memory. <Text>{s.store_error ?? ""}</Text></p>}
-    {s?.last_error && <p class="bad"><b>Newer rules are not in force.</b> <Text>{s.last_error}</Text></p>}
-    {open.length > 0 && <p><b>Not everything is enforced at this instance:</b> {open.map(([d, m]) => `${d} ${m}`).join(", ")}. <a href="#/instances">Doors</a></p>}
+    {!state.error && s && <>
+      {!s.ready && <p class="bad"><b>This instance is not ready.</b> <Text>{s.reason ?? ""}</Text></p>}
+      {isAway(s) ? <p class="bad"><b>Redis is away.</b> {s.store === "degraded" && "This instance counts in its own memory."} <Text>{s.store_error ?? s.last_error}</Text></p>
+        : s.fault === "lost" ? <Lost of={s} />
+        : s.last_error && s.last_error !== s.reason && <p class="bad"><b>Newer rules are not in force.</b> <Text>{s.last_error}</Text></p>}
+    </>}
+    {!state.error && open.length > 0 && <p><b>Not everything is enforced at this instance:</b> {open.map(([d, m]) => `${doorText(words.value, d)} ${m}`).join(", ")}. <a href="#/instances">Doors</a></p>}
   </div>;
+}
+
+/** isAway reports that an instance that serves has no Redis. */
+const isAway = (s: State) => s.store === "degraded" || s.fault === "away" && s.ready;
+
+/** Lost says that Redis has lost the published rules, and offers to publish them again. */
+function Lost(p: { of: State }) {
+  const [asking, setAsking] = useState<{ of: VersionDetail; inForce: number }>(), v = p.of.release?.version;
+  const ask = async () => { const [of, fleet] = await Promise.all([get<VersionDetail>("versions/active"), get<Fleet>("fleet")]); setAsking({ of, inForce: fleet.in_force }); };
+  return <p class="bad"><b>Redis has lost the published rules</b>, and this instance goes on with version {v}. {p.of.signed ? <>Publish it again: <code>koalagate publish --restore --sign-key KEY</code></>
+    : <button type="button" onClick={() => ask().catch((e) => notify(messageOf(e), undefined, true))}>Publish version {v} again …</button>}
+    {asking && <PublishAgain of={asking.of} inForce={asking.inForce} title={`Publish version ${v} again`} action="Publish to all instances" note="restored" onClose={() => setAsking(undefined)} />}</p>;
 }
 
 function Locked() {
@@ -117,8 +134,8 @@ function useKeys(onHelp: () => void) {
       const isField = at.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName);
       if (e.key === "Escape" && isField && !document.querySelector("dialog[open]") && !at.isContentEditable) { at.blur(); return; }
       if (at.id === "search" && e.key === "Enter") {
-        const pairs = (at as HTMLInputElement).value.trim().split(/\s+/).map((w) => w.split(/=(.*)/s));
-        if (pairs.every((x) => x.length > 1 && x[0])) location.hash = tryLink(Object.fromEntries(pairs.map((x) => [x[0] as string, x[1] as string])));
+        const identity = identityOf((at as HTMLInputElement).value);
+        if (identity) location.hash = tryLink(identity);
         else document.querySelector<HTMLAnchorElement>("table.rules tbody a")?.click();
         return;
       }

@@ -1,7 +1,7 @@
 // The first view: what happens now, and who is limited.
 import { useEffect, useRef } from "preact/hooks";
 import { type Book, type Change, type Hour, type Rule, type Top } from "./api";
-import { useData } from "./data";
+import { type Loaded, useData } from "./data";
 import { link, seconds, trials } from "./events";
 import { Buttons } from "./actions";
 import { Ago, IdentityText, Num, plural, sum, Text } from "./text";
@@ -14,7 +14,7 @@ export function Now() {
   const hour = useData<Hour>("traffic", hourEvery);
   const book = useData<Book>("rules");
   return <>
-    <Tiles hour={hour.value} />
+    <Tiles hour={hour} />
     {trials.use() && <TrialPanel />}
     <Panel title="The last hour" data={hour} tools={<span class="faint">{hour.value && (hour.value.scope === "fleet" ? `all instances (${hour.value.instances})` : "this instance")}</span>}>
       {(h) => <HourChart of={h} />}
@@ -30,20 +30,22 @@ export function Now() {
 }
 
 /** Tiles shows the numbers of this second. */
-function Tiles(p: { hour: Hour | undefined }) {
-  const list = seconds.use(), live = link.use() === "live";
+function Tiles(p: { hour: Loaded<Hour> }) {
+  const list = seconds.use(), hour = p.hour.value, isStill = link.use() !== "live";
   const recent = list.slice(-5);
   const rate = (f: (s: (typeof list)[number]) => number) => recent.length === 0 ? 0 : sum(recent.map(f)) * 1000 / Math.max(1, sum(recent.map((s) => s.span_ms)));
-  const refused = p.hour ? sum(p.hour.refused) : 0, all = p.hour ? refused + sum(p.hour.allowed) + sum(p.hour.observed) : 0;
-  const near = p.hour ? sum(p.hour.rules.map((r) => sum(r.near))) : 0;
-  const faults = p.hour ? sum(p.hour.unavailable) + sum(p.hour.invalid) : 0;
-  const value = (n: number) => !live || recent.length === 0 ? "–" : n >= 100 ? Math.round(n).toLocaleString("en") : n.toFixed(n >= 10 || n === 0 ? 0 : 1);
+  const refused = hour ? sum(hour.refused) : 0, all = hour ? refused + sum(hour.allowed) + sum(hour.observed) : 0;
+  const near = hour && sum(hour.rules.map((r) => sum(r.near)));
+  const faults = hour && sum(hour.unavailable) + sum(hour.invalid);
+  const where = hour && (hour.scope === "fleet" ? ", everywhere" : ", here");
+  const still = isStill ? " old" : "", past = p.hour.error ? " old" : "";
+  const value = (n: number) => recent.length === 0 ? "–" : n >= 100 ? Math.round(n).toLocaleString("en") : n.toFixed(n >= 10 || n === 0 ? 0 : 1);
   return <section class="tiles" aria-label="Now">
-    <div class="tile"><b class="num">{value(rate((s) => s.allowed + s.refused + s.observed))}</b><span>decisions per second here</span><Spark of={list.map((s) => s.allowed + s.refused)} label="decisions of the last two minutes" /></div>
-    <div class={rate((s) => s.refused) > 0 ? "tile refused" : "tile"}><b class="num">{value(rate((s) => s.refused))}</b><span>refused per second here</span><Spark of={list.map((s) => s.refused)} label="refusals of the last two minutes" /></div>
-    <div class="tile"><b class="num">{all === 0 ? "–" : (refused / all * 100).toFixed(refused / all < 0.1 ? 2 : 1) + " %"}</b><span>refused in the last hour</span></div>
-    <div class="tile"><b><Num>{near}</Num></b><span>near a limit in the last hour</span></div>
-    <div class={faults > 0 ? "tile refused" : "tile"}><b><Num>{faults}</Num></b><span>without a decision in the last hour</span></div>
+    <div class={"tile" + still}><b class="num">{value(rate((s) => s.allowed + s.refused + s.observed))}</b><span>decisions per second, here</span><Spark of={list.map((s) => s.allowed + s.refused)} label="decisions of the last two minutes" /></div>
+    <div class={(rate((s) => s.refused) > 0 ? "tile refused" : "tile") + still}><b class="num">{value(rate((s) => s.refused))}</b><span>refused per second, here</span><Spark of={list.map((s) => s.refused)} label="refusals of the last two minutes" /></div>
+    <div class={"tile" + past}><b class="num">{all === 0 ? "–" : (refused / all * 100).toFixed(refused / all < 0.1 ? 2 : 1) + " %"}</b><span>refused in the last hour{where}</span></div>
+    <div class={"tile" + past}><b>{near === undefined ? "–" : <Num>{near}</Num>}</b><span>near a limit in the last hour{where}</span></div>
+    <div class={(faults ? "tile refused" : "tile") + past}><b>{faults === undefined ? "–" : <Num>{faults}</Num>}</b><span>without a decision in the last hour{where}</span></div>
   </section>;
 }
 
@@ -84,6 +86,12 @@ export function TopPanel(p: { rule?: number }) {
 }
 
 const isMasked = (identity: Record<string, string>) => Object.values(identity).some((v) => /^#[0-9a-f]{16}$/.test(v));
+
+/** identityOf reads NAME=VALUE …, undefined if a text is no identity. */
+export function identityOf(text: string): Record<string, string> | undefined {
+  const pairs = text.trim().split(/\s+/).map((w) => w.split(/=(.*)/s));
+  return pairs.every((x) => x.length > 1 && x[0]) ? Object.fromEntries(pairs.map((x) => [x[0] as string, x[1] as string])) : undefined;
+}
 
 export function tryLink(identity: Record<string, string>): string {
   return "#/try?" + new URLSearchParams(Object.entries(identity).map(([k, v]) => ["p", `${k}=${v}`])).toString();

@@ -1,6 +1,6 @@
 // Exceptions, instances with the modes of their doors, and the audit trail.
 import { useState } from "preact/hooks";
-import { post, type AutomaticBan, type Change, type Exception, type Instance, type State } from "./api";
+import { post, type AutomaticBan, type Change, type Exception, type Instance, type State, type Words } from "./api";
 import { add, end } from "./actions";
 import { refresh, useData, useKept, useSettled } from "./data";
 import { changing } from "./session";
@@ -52,27 +52,35 @@ function AddException(p: { onClose: () => void }) {
   </Dialog>;
 }
 
+const alike = (modes: Record<string, string>) => "extauthz" in modes && "ext-authz" in modes;
+
 const meanings: Record<string, string> = { enforce: "refuses what the rules refuse", observe: "counts and logs refusals, and lets everything through", off: "lets everything through, and counts nothing" };
 
+/** doorText returns the name of a door with who calls it. */
+export function doorText(words: Words | undefined, door: string): string {
+  const text = words?.doors.find((d) => d.door === door)?.text;
+  return text ? `${door} (${text})` : door;
+}
+
 export function Instances() {
-  const state = useData<State>("state", 10_000), list = useData<Instance[]>(state.value?.published ? "instances" : null, 5_000), modes = useData<Record<string, string>>("modes", 5_000);
+  const state = useData<State>("state", 10_000), list = useData<Instance[]>(state.value?.published ? "instances" : null, 5_000), modes = useData<Record<string, string>>("modes", 5_000), words = useData<Words>("words").value;
   const [asking, setAsking] = useState<{ door: string; mode: string; everywhere: boolean }>();
   const canSetAll = !!state.value?.fleet_modes;
   return <>
     {state.value?.published ? <Panel title="Instances" data={list} empty={list.value?.length === 0 && "No instance has written a heartbeat within the last minute."}>{(all) => <table class="data"><thead><tr><th>Host</th><th>State</th><th class="num">Version</th><th>Store</th><th class="wide">Since</th><th class="wide">Program</th><th>Doors</th></tr></thead>
       <tbody>{[...all].sort((a, b) => a.host.localeCompare(b.host) || a.pid - b.pid).map((i) => <tr key={i.id} class={i.state === "gone" ? "gone" : ""}><td><Text>{i.host}</Text> <small class="faint">pid {i.pid}, {i.id}</small></td><td><span class={"verdict " + (i.state === "ready" ? "allow" : "deny")}>{i.state.replace("_", " ")}</span>{i.last_error && <small class="warn"><Text>{i.last_error}</Text></small>}</td>
         <td class="num">{i.version || "–"}{i.version !== state.value?.release?.version && <span class="warn" title="This instance has another version."> ≠</span>}</td><td><span class={i.store === "degraded" ? "verdict deny" : ""} title={i.store === "degraded" ? "Redis is away: it counts in its own memory" : ""}>{i.store === "degraded" ? "rescue" : i.store}</span></td><td class="wide"><Ago at={i.since} /></td><td class="wide"><Text>{i.program_version}</Text></td>
-        <td>{Object.entries(i.modes ?? {}).filter(([, m]) => m !== "enforce").map(([d, m]) => <span class="verdict observe" key={d}>{d} {m}</span>)}{Object.values(i.modes ?? {}).every((m) => m === "enforce") && <span class="faint">all enforce</span>}</td></tr>)}</tbody></table>}</Panel>
+        <td>{Object.entries(i.modes ?? {}).filter(([, m]) => m !== "enforce").map(([d, m]) => <span class="verdict observe" key={d} title={doorText(words, d)}>{d} {m}</span>)}{Object.values(i.modes ?? {}).every((m) => m === "enforce") && <span class="faint">all enforce</span>}</td></tr>)}</tbody></table>}</Panel>
       : <Panel title="This instance" data={state}>{(s) => <dl><dt>Host</dt><dd><Text>{s.host}</Text></dd><dt>Program</dt><dd><Text>{s.program}</Text></dd><dt>Rules</dt><dd>{s.rules}, from files, loaded <Ago at={s.loaded_at} />, <code>{s.hash.slice(0, 12)}</code></dd><dt>Counters</dt><dd>{s.store}{s.store_error && <> – <Text>{s.store_error}</Text></>}</dd></dl>}</Panel>}
-    <Panel title="Doors of this instance" data={modes}>{(m) => <table class="data"><thead><tr><th>Door</th><th>Mode</th><th class="wide">It</th></tr></thead><tbody>{Object.keys(m).sort().map((d) => <tr key={d}><td>{d}</td>
-      <td><select aria-label={`Mode of ${d}`} value={m[d]} onChange={(e) => { const mode = e.currentTarget.value; e.currentTarget.value = m[d] as string; setAsking({ door: d, mode, everywhere: false }); }}>{Object.keys(meanings).map((x) => <option value={x} key={x}>{x}</option>)}</select></td><td class="wide faint">{meanings[m[d] as string]}</td></tr>)}</tbody></table>}</Panel>
-    {asking && <Dialog title={`Set ${asking.door} to ${asking.mode}`} action={`Set to ${asking.mode}`} danger={asking.mode !== "enforce"} onClose={() => setAsking(undefined)} onDo={async () => {
+    <Panel title="Doors of this instance" data={modes}>{(m) => <>{alike(m) && <p class="faint">extauthz and ext-authz are two doors: Envoy calls the first over gRPC, and the second over HTTP.</p>}<table class="data"><thead><tr><th>Door</th><th>Mode</th><th class="wide">It</th></tr></thead><tbody>{Object.keys(m).sort().map((d) => <tr key={d}><td>{d}<small>{words?.doors.find((x) => x.door === d)?.text}</small></td>
+      <td><select aria-label={`Mode of ${d}`} value={m[d]} onChange={(e) => { const mode = e.currentTarget.value; e.currentTarget.value = m[d] as string; setAsking({ door: d, mode, everywhere: false }); }}>{Object.keys(meanings).map((x) => <option value={x} key={x}>{x}</option>)}</select></td><td class="wide faint">{meanings[m[d] as string]}</td></tr>)}</tbody></table></>}</Panel>
+    {asking && <Dialog title={`Set ${doorText(words, asking.door)} to ${asking.mode}`} action={`Set to ${asking.mode}`} danger={asking.mode !== "enforce"} onClose={() => setAsking(undefined)} onDo={async () => {
       const before = modes.value?.[asking.door] ?? "enforce", path = asking.everywhere ? "modes?scope=fleet" : "modes";
       const set = (mode: string) => changing(() => post(path, { [asking.door]: mode })).then(() => refresh("modes", "instances", "audit"));
       await set(asking.mode);
       setAsking(undefined);
       notify(`The door ${asking.door} of ${asking.everywhere ? "all instances" : "this instance"}: ${asking.mode}.`, () => set(before).catch((e) => notify(messageOf(e), undefined, true)));
-    }}><p>The door {asking.door} then {meanings[asking.mode]}.</p>
+    }}><p>The door {doorText(words, asking.door)} then {meanings[asking.mode]}.</p>
       {canSetAll && <fieldset><legend>It changes</legend>
         <label><input type="radio" name="scope" checked={!asking.everywhere} onChange={() => setAsking({ ...asking, everywhere: false })} /> at this instance</label>
         <label><input type="radio" name="scope" checked={asking.everywhere} onChange={() => setAsking({ ...asking, everywhere: true })} /> at all instances</label></fieldset>}

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Book, Exception, Finding, Hour, HourRule, Rule } from "./api";
 import { Buttons } from "./actions";
 import { useData } from "./data";
-import { hourEvery, TopPanel } from "./now";
+import { hourEvery, identityOf, TopPanel } from "./now";
 import { Ago, IdentityText, Num, plural, sum, Text } from "./text";
 import { Input, Panel, Spark, Verdict } from "./ui";
 
@@ -37,9 +37,9 @@ export function Rules(p: { rule: number; search: string; onSearch: (text: string
   return <>
     <div class={one ? "split" : ""}>
       <Panel title={book.value ? plural(book.value.rules.length, "rule") : "Rules"} data={book}
-        empty={book.value && (book.value.rules.length === 0 ? "There are no rules yet. Publish some in the view Change." : found.length === 0 && `No rule contains “${p.search}”.`)}
+        empty={book.value && (book.value.rules.length === 0 ? "There are no rules yet. Publish some in the view Change." : found.length === 0 && (identityOf(p.search) ? `Enter asks why ${p.search.trim()} is limited.` : `No rule contains “${p.search}”.`))}
         tools={<><label class="inline">Order <select value={order} onChange={(e) => setOrder(e.currentTarget.value as typeof order)}><option value="rules">as tried</option><option value="refused">refused</option><option value="admitted">admitted</option></select></label>
-          <Input type="search" id="search" aria-label="Search rules and identities" placeholder="Search: 201, login, uid …" value={p.search} onValue={p.onSearch} /></>}>
+          <Input type="search" id="search" aria-label="Search rules and identities" placeholder="Search, or NAME=VALUE" value={p.search} onValue={p.onSearch} /></>}>
         {(b) => <table class="data rules"><thead><tr><th>Rule</th><th>Limit</th><th class="num">Admitted</th><th class="num">Refused</th><th class="num wide">Near</th><th class="num wide">Shadow</th><th class="wide">Hour</th></tr></thead>
           <tbody>{found.slice(0, shown).map((r) => <Row key={r.rule} of={r} traffic={traffic.get(r.rule)} isOpen={r.rule === p.rule} text={lineOf(b, r)} />)}
             {found.length > shown && <More columns={7} left={found.length - shown} onMore={() => setShown(shown + atOnce)} />}</tbody></table>}

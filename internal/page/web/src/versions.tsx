@@ -41,7 +41,7 @@ function Detail(p: { of: Version; inForce: number }) {
 /** PublishAgain is the dialog that publishes the content of a version as a new one. */
 export function PublishAgain(p: { of: VersionDetail; inForce: number; title: string; action: string; note: string; danger?: boolean; onClose: () => void }) {
   const [note, setNote] = useState(""), [name, setName] = useState(author()), [step, setStep] = useState("");
-  const changes = useData<{ changes: Changes }>(`differences/${p.inForce}/${p.of.version}`);
+  const changes = useData<{ changes: Changes }>(p.inForce ? `differences/${p.inForce}/${p.of.version}` : null);
   return <Dialog title={p.title} action={p.action} danger={!!p.danger} wide onClose={p.onClose} onDo={async () => {
     setAuthor(name.trim());
     const number = await publishAgain(p.of, p.inForce, name.trim(), note || p.note, setStep);
@@ -50,8 +50,8 @@ export function PublishAgain(p: { of: VersionDetail; inForce: number; title: str
     location.hash = `#/versions/${number}`;
     notify(`Version ${number} is in force, with the content of version ${p.of.version}.`);
   }}>
-    <p>Its content is published as a new version. From version {p.inForce}, in force, it changes:</p>
-    <ChangesList of={changes.value?.changes} />
+    {p.inForce ? <><p>Its content is published as a new version. From version {p.inForce}, in force, it changes:</p><ChangesList of={changes.value?.changes} /></>
+      : <p>Its content is published as a new version, because Redis has none in force. The rules stay the same.</p>}
     <div class="row"><Field label="Your name"><Input name="author" value={name} onValue={setName} required maxLength={100} /></Field></div>
     <Field label="Note" hint="Why: the history keeps it."><Input name="note" value={note} onValue={setNote} maxLength={500} placeholder={p.note} autofocus /></Field>
     {step && <p role="status">{step}</p>}
