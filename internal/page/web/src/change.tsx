@@ -6,6 +6,7 @@ import { refresh, useData } from "./data";
 import { begin, change, discard, draft, inForce, isChanged, type Draft } from "./draft";
 import type { Editor } from "./editor";
 import { Conflict, publish, publishAgain } from "./publish";
+import { trials } from "./events";
 import { ReplayPanel } from "./replay";
 import { Findings } from "./rules";
 import { plural, Text } from "./text";
@@ -174,7 +175,7 @@ function download(files: RuleFile[]) {
 
 function Publish(p: { of: Draft; checked: Checked; onClose: () => void; onConflict: (c: Conflict) => void }) {
   const [note, setNote] = useState(""), [name, setName] = useState(author()), [step, setStep] = useState(""), [trial, setTrial] = useState<TrialOptions>();
-  const current = useData<Trial>("trial").value, running = current?.state === "running" && current.version > 0 ? current : undefined, tried = useData<VersionDetail>(running ? `versions/${running.version}` : null);
+  const current = useData<Trial>(trials.use() ? "trial" : null).value, running = current?.state === "running" && current.version > 0 ? current : undefined, tried = useData<VersionDetail>(running ? `versions/${running.version}` : null);
   return <Dialog title={p.of.version ? `Publish over version ${p.of.version}` : "Publish the first version"} action={trial ? "Try at all instances" : "Publish to all instances"} wide onClose={p.onClose} onDo={async () => {
     setAuthor(name.trim());
     try {
