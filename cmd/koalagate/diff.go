@@ -1,26 +1,34 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/koalagate/koalagate/internal/display"
 	"github.com/koalagate/koalagate/internal/findings"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/replay"
 	"github.com/koalagate/koalagate/internal/trace"
+	"github.com/koalagate/koalagate/internal/whatif"
 	"github.com/koalagate/koalagate/rules"
 )
 
 // errMaskedTrace is the error of a trace by which rules cannot be compared.
 var errMaskedTrace = errors.New("cannot compare by the trace: it masks values that rules compare")
+
+// The bounds of the output: identities of a rule, and rules with identities.
+const (
+	diffRules      = 1000
+	diffIdentities = 10_000
+)
 
 func (p *program) diffCommand() *cobra.Command {
 	c := &cobra.Command{
@@ -65,7 +73,7 @@ func (p *program) diffCommand() *cobra.Command {
 					}
 					masked[m.Name] = true
 				},
-				OnInexact: p.printReason,
+				OnInexact: p.printReason, Rules: diffRules, Identities: diffIdentities,
 			})
 			switch {
 			case err != nil:
@@ -74,7 +82,7 @@ func (p *program) diffCommand() *cobra.Command {
 				return trouble{errMaskedTrace}
 			}
 			p.printDifference(d, top)
-			isSame = isSame && d.NewlyRefused+d.NewlyAllowed == 0
+			isSame = isSame && d.Sum() == 0
 		}
 		if !isSame {
 			return errReported
@@ -147,14 +155,30 @@ func ruleTitle(r *rules.Rule) string {
 // printDifference prints who would notice the change.
 func (p *program) printDifference(d *replay.Difference, top int) {
 	fmt.Fprintf(p.stdout, "\n%d calls: %d newly refused, %d newly let through\n", d.Calls, d.NewlyRefused, d.NewlyAllowed)
-	p.printIdentities("newly refused", d.RefusedIdentities, top)
-	p.printIdentities("newly let through", d.AllowedIdentities, top)
+	p.printIdentities("newly refused", d.Rules, func(n whatif.Differences) int64 { return n.NewlyRefused }, top)
+	p.printIdentities("newly let through", d.Rules, func(n whatif.Differences) int64 { return n.NewlyAllowed }, top)
 }
 
-func (p *program) printIdentities(title string, list []replay.IdentityTotals, top int) {
+// printIdentities prints the identities of rules with a count above 0, the highest first.
+func (p *program) printIdentities(title string, found []whatif.Rule, count func(whatif.Differences) int64, top int) {
+	type row struct {
+		rule, count int64
+		identity    string
+	}
+	var list []row
+	for _, r := range found {
+		for _, x := range r.Identities {
+			if n := count(x.Differences); n > 0 {
+				list = append(list, row{r.Rule, n, x.Identity})
+			}
+		}
+	}
 	if len(list) == 0 {
 		return
 	}
+	slices.SortFunc(list, func(a, b row) int {
+		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.rule, b.rule), cmp.Compare(a.identity, b.identity))
+	})
 	fmt.Fprintf(p.stdout, "\n%s\n", title)
 	shown := list
 	if top > 0 {
@@ -163,7 +187,7 @@ func (p *program) printIdentities(title string, list []replay.IdentityTotals, to
 	t := tabwriter.NewWriter(p.stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "rule\tcount\tidentity")
 	for _, x := range shown {
-		fmt.Fprintf(t, "%d\t%d\t%s\n", x.Rule, x.Refused, display.Identity(x.Identity))
+		fmt.Fprintf(t, "%d\t%d\t%s\n", x.rule, x.count, x.identity)
 	}
 	_ = t.Flush() // p.stdout keeps the error
 	if more := len(list) - len(shown); more > 0 {

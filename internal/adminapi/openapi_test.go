@@ -18,6 +18,7 @@ import (
 	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/traffic"
 	"github.com/koalagate/koalagate/internal/trial"
+	"github.com/koalagate/koalagate/internal/whatif"
 )
 
 // loadDescription returns the valid description.
@@ -62,7 +63,7 @@ var documents = map[string]any{
 	"Draft": operations.Draft{}, "Checked": operations.Checked{}, "Formatted": operations.Formatted{}, "Replay": operations.Replay{}, "Replayed": operations.Replayed{}, "Explanation": operations.Explanation{}, "Report": explain.Report{}, "Header": operations.Header{},
 	"Additions": Additions{}, "Prepared": Prepared{}, "Exception": exceptions.Exception{},
 	"Top": heavy.Row{}, "Second": traffic.Second{}, "RuleRefusals": traffic.RuleRefusals{}, "RulesEvent": RulesEvent{}, "Hour": traffic.Hour{}, "HourRule": traffic.HourRule{},
-	"Trial": trial.Report{}, "TrialRule": trial.Rule{}, "TrialIdentity": trial.Identity{},
+	"Trial": trial.Report{}, "TrialRule": whatif.Rule{}, "TrialIdentity": whatif.Identity{},
 	"Fleet": Fleet{}, "Instance": fleet.Instance{}, "Version": Version{}, "VersionDetail": VersionDetail{}, "VersionFile": VersionFile{}, "VersionList": VersionList{},
 	"NewVersion": NewVersion{}, "NewTrial": NewTrial{}, "Proposed": Proposed{}, "Progress": Progress{}, "Enforcement": Enforcement{}, "Difference": Difference{}, "Missing": Missing{}, "Content": fleet.Blob{},
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/koalagate/koalagate/internal/trace"
 	"github.com/koalagate/koalagate/internal/traffic"
 	"github.com/koalagate/koalagate/internal/trial"
+	"github.com/koalagate/koalagate/internal/whatif"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -113,10 +114,10 @@ func (o *oneTrial) Report(context.Context) (*trial.Report, error) {
 	if o.stopped {
 		return nil, trial.ErrNone
 	}
-	until, d := time.Unix(1_800_000_000, 0).UTC(), trial.Differences{NewlyRefused: 2}
-	return &trial.Report{Version: 7, State: trial.Running, Until: &until, Then: "ask", AbortAbove: 0.5, Found: trial.Found{
-		Totals: trial.Totals{Requests: 9, Differences: d},
-		Rules:  []trial.Rule{{Rule: 201, Name: "posts", Differences: d, Identities: []trial.Identity{{Identity: "uid=ann", Differences: d}}}},
+	until, d := time.Unix(1_800_000_000, 0).UTC(), whatif.Differences{NewlyRefused: 2}
+	return &trial.Report{Version: 7, State: trial.Running, Until: &until, Then: "ask", AbortAbove: 0.5, Found: whatif.Found{
+		Totals: whatif.Totals{Requests: 9, Differences: d},
+		Rules:  []whatif.Rule{{Rule: 201, Name: "posts", Differences: d, Identities: []whatif.Identity{{Identity: "uid=ann", Differences: d}}}},
 	}}, nil
 }
 

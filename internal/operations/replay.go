@@ -1,19 +1,16 @@
 package operations
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
-	"github.com/koalagate/koalagate/internal/display"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/replay"
 	"github.com/koalagate/koalagate/internal/trace"
-	"github.com/koalagate/koalagate/internal/trial"
+	"github.com/koalagate/koalagate/internal/whatif"
 )
 
 // DecisionLog is the decision log of an instance.
@@ -40,10 +37,10 @@ type Replayed struct {
 	Every int  `json:"every"` // one in so many calls is in the log
 	// Masked are parameters whose values the log masks although rules compare them: these
 	// rules decide differently here.
-	Masked       []string     `json:"masked"`
-	NewlyRefused int          `json:"newly_refused"` // by the draft alone
-	NewlyAllowed int          `json:"newly_allowed"` // refused by the rules in force alone
-	Rules        []trial.Rule `json:"rules"`         // the ones with the most differences first
+	Masked       []string      `json:"masked"`
+	NewlyRefused int64         `json:"newly_refused"` // by the draft alone
+	NewlyAllowed int64         `json:"newly_allowed"` // refused by the rules in force alone
+	Rules        []whatif.Rule `json:"rules"`         // the ones with the most differences first
 }
 
 const (
@@ -53,8 +50,6 @@ const (
 	replayTime = 15 * time.Second
 	// maxSince is how far back a replay begins.
 	maxSince = time.Hour
-	// shownIdentities is the number of identities of a rule in the answer.
-	shownIdentities = 10
 )
 
 // ErrNoLog is the error of a replay at an instance without a decision log.
@@ -118,46 +113,9 @@ func (d *Desk) Replay(ctx context.Context, x *Replay) (*Replayed, error) {
 
 // take takes over the result of the replay.
 func (r *Replayed) take(found *replay.Difference) {
-	r.Calls, r.NewlyRefused, r.NewlyAllowed = found.Calls, found.NewlyRefused, found.NewlyAllowed
+	r.Calls, r.NewlyRefused, r.NewlyAllowed, r.Rules = found.Calls, found.NewlyRefused, found.NewlyAllowed, found.Rules
 	if found.Calls > 0 {
 		from, to := time.UnixMilli(found.From).UTC(), time.UnixMilli(found.To).UTC()
 		r.From, r.To = &from, &to
 	}
-	r.Rules = []trial.Rule{}
-	for _, number := range slices.Sorted(maps.Keys(found.Rules)) {
-		n := found.Rules[number]
-		r.Rules = append(r.Rules, trial.Rule{
-			Rule: number, Name: n.Name, Differences: trial.Differences{NewlyRefused: int64(n.NewlyRefused), NewlyAllowed: int64(n.NewlyAllowed)},
-			Identities: identitiesOf(number, found),
-		})
-	}
-	slices.SortStableFunc(r.Rules, func(a, b trial.Rule) int { return cmp.Compare(b.Sum(), a.Sum()) })
-}
-
-// identitiesOf returns the identities of a rule with the most differences, most first.
-func identitiesOf(rule int64, found *replay.Difference) []trial.Identity {
-	by := make(map[string]*trial.Identity)
-	of := func(x *replay.IdentityTotals) *trial.Differences {
-		name := display.Identity(x.Identity)
-		if by[name] == nil {
-			by[name] = &trial.Identity{Identity: name}
-		}
-		return &by[name].Differences
-	}
-	for i := range found.RefusedIdentities {
-		if x := &found.RefusedIdentities[i]; x.Rule == rule {
-			of(x).NewlyRefused += int64(x.Refused)
-		}
-	}
-	for i := range found.AllowedIdentities {
-		if x := &found.AllowedIdentities[i]; x.Rule == rule {
-			of(x).NewlyAllowed += int64(x.Refused)
-		}
-	}
-	list := make([]trial.Identity, 0, len(by))
-	for _, name := range slices.Sorted(maps.Keys(by)) {
-		list = append(list, *by[name])
-	}
-	slices.SortStableFunc(list, func(a, b trial.Identity) int { return cmp.Compare(b.Sum(), a.Sum()) })
-	return list[:min(len(list), shownIdentities)]
 }

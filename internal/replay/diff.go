@@ -1,15 +1,18 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/display"
 	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/internal/sandbox"
 	"github.com/koalagate/koalagate/internal/trace"
+	"github.com/koalagate/koalagate/internal/whatif"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -25,6 +28,9 @@ type DiffOptions struct {
 	OnMasked func(MaskedParam)
 	// OnInexact is as in Options, for each rule set.
 	OnInexact func(reason string)
+	// Rules and Identities bound what is counted and returned, as in whatif.Tally. Without
+	// Identities, Diff returns the ten of a rule with the most differences.
+	Rules, Identities int
 }
 
 // Difference has the differences between the decisions of two rule sets about a trace.
@@ -35,30 +41,15 @@ type Difference struct {
 	// From and To are the earliest and the latest time of a call, in ms since the epoch;
 	// 0 without calls.
 	From, To int64
-	// NewlyRefused and NewlyAllowed are numbers of parameter sets that only the new
-	// set refuses, and that only the old set refuses.
-	NewlyRefused, NewlyAllowed int
-	// RefusedIdentities and AllowedIdentities are the identities behind these numbers,
-	// most first: of the rule that refuses, in the new and in the old set. Refused is
-	// the number of parameter sets.
-	RefusedIdentities, AllowedIdentities []IdentityTotals
-	// Rules are the rules behind these numbers, by their numbers. Refusals without a rule
-	// have the number 0.
-	Rules map[int64]*RuleDifference
-}
-
-// RuleDifference counts the parameter sets that a rule of the new set newly refuses, and
-// those whose refusal by a rule of the old set is gone.
-type RuleDifference struct {
-	Name                       string // "" for a rule without one
-	NewlyRefused, NewlyAllowed int
+	// Found are the differences, of parameter sets.
+	whatif.Found
 }
 
 // Diff decides a trace by two rule sets, each with counters of its own, at the times
 // that the trace names. The error names the first line that cannot be parsed or decided.
 // If ctx ends, the error is ErrInterrupted, and the difference covers the calls up to then.
 func Diff(ctx context.Context, o DiffOptions) (*Difference, error) {
-	d := &differ{since: o.Since, result: Difference{Rules: make(map[int64]*RuleDifference)}, refused: newTopIdentities(trackedIdentities), allowed: newTopIdentities(trackedIdentities)}
+	d := &differ{since: o.Since, tally: whatif.Tally{Rules: o.Rules, Identities: o.Identities}}
 	var err error
 	if d.old, err = openSide(o.Old, o.OnMasked); err != nil {
 		return nil, err
@@ -75,17 +66,16 @@ func Diff(ctx context.Context, o DiffOptions) (*Difference, error) {
 	if err := errors.Join(err, d.old.counters.Close(ctx), d.new.counters.Close(ctx)); err != nil && !errors.Is(err, ErrInterrupted) {
 		return nil, err
 	}
-	d.result.RefusedIdentities = d.refused.top(trackedIdentities)
-	d.result.AllowedIdentities = d.allowed.top(trackedIdentities)
+	d.result.Found = d.tally.Found(cmp.Or(o.Identities, whatif.ShownIdentities))
 	return &d.result, err
 }
 
 // differ compares two rule sets.
 type differ struct {
-	old, new         *side
-	since            int64
-	result           Difference
-	refused, allowed *topIdentities
+	old, new *side
+	since    int64
+	result   Difference
+	tally    whatif.Tally
 }
 
 // side is one of the two rule sets.
@@ -154,17 +144,13 @@ func (d *differ) step(ctx context.Context, line *trace.Line, place trace.Place) 
 		return nil
 	}
 	for i := range before.Answers {
-		was, is := &before.Answers[i], &after.Answers[i]
-		switch {
-		case was.Verdict == rules.Allow && is.Verdict != rules.Allow:
-			d.result.NewlyRefused++
-			d.rule(is).NewlyRefused++
-			d.new.count(d.refused, call.Now, &call.Inputs[i], is)
-		case was.Verdict != rules.Allow && is.Verdict == rules.Allow:
-			d.result.NewlyAllowed++
-			d.rule(was).NewlyAllowed++
-			d.old.count(d.allowed, call.Now, &call.Inputs[i], was)
-		}
+		was, is := whatif.Of(&before.Answers[i], i), whatif.Of(&after.Answers[i], i)
+		d.tally.Add(was, is, func(refused whatif.Outcome) string {
+			if is.Refused {
+				return d.new.identity(call.Now, &call.Inputs[i], refused.Rule)
+			}
+			return d.old.identity(call.Now, &call.Inputs[i], refused.Rule)
+		})
 	}
 	return nil
 }
@@ -180,39 +166,15 @@ func (d *differ) end(ctx context.Context, line *trace.Line) error {
 	return nil
 }
 
-// rule returns the counts of the rule that refused.
-func (d *differ) rule(a *engine.Answer) *RuleDifference {
-	var number int64
-	var name string
-	if r := refusing(a); r != nil {
-		number, name = r.Return, r.Name
-	}
-	n := d.result.Rules[number]
-	if n == nil {
-		n = &RuleDifference{Name: name}
-		d.result.Rules[number] = n
-	}
-	return n
-}
-
-// refusing returns the rule that refused, or nil.
-func refusing(a *engine.Answer) *rules.Rule {
-	if a.Decider == nil && len(a.Refusing) > 0 {
-		return a.Refusing[0]
-	}
-	return a.Decider
-}
-
-// count counts the identity of the rule that refused an input at a time, in ms since the
-// epoch.
-func (s *side) count(to *topIdentities, now int64, in *engine.Input, a *engine.Answer) {
-	decider := refusing(a)
+// identity returns the identity of a rule in an input that it refused at a time, in ms since
+// the epoch, or "" if it counts none.
+func (s *side) identity(now int64, in *engine.Input, by *rules.Rule) string {
 	s.matches.Now = now
 	s.set.Match(in.Params, &s.matches)
 	for i := range s.matches.List {
-		if m := &s.matches.List[i]; m.Rule == decider {
-			to.add(m, 1, true)
-			return
+		if m := &s.matches.List[i]; m.Rule == by {
+			return display.Identity(shortened(m.Values()))
 		}
 	}
+	return ""
 }

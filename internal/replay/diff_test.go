@@ -11,6 +11,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/replay"
 	"github.com/koalagate/koalagate/internal/trace"
+	"github.com/koalagate/koalagate/internal/whatif"
 )
 
 const diffRules = `[rules]
@@ -39,7 +40,14 @@ func TestDiffCountsByRule(t *testing.T) {
 	if got.Calls != 5 || got.Skipped != 1 || got.From != 1780286400001 || got.To != 1780286400005 || got.NewlyRefused != 2 || got.NewlyAllowed != 2 {
 		t.Errorf("%+v", got)
 	}
-	want := map[int64]*replay.RuleDifference{201: {Name: "asks", NewlyRefused: 1}, 202: {NewlyRefused: 1, NewlyAllowed: 2}}
+	want := []whatif.Rule{
+		{Rule: 202, Differences: whatif.Differences{NewlyRefused: 1, NewlyAllowed: 2}, Identities: []whatif.Identity{
+			{Identity: "all together", Differences: whatif.Differences{NewlyRefused: 1, NewlyAllowed: 2}},
+		}},
+		{Rule: 201, Name: "asks", Differences: whatif.Differences{NewlyRefused: 1}, Identities: []whatif.Identity{
+			{Identity: "act=ask uid=1", Differences: whatif.Differences{NewlyRefused: 1}},
+		}},
+	}
 	if diff := cmp.Diff(want, got.Rules); diff != "" {
 		t.Error(diff)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/fleet"
 	"github.com/koalagate/koalagate/internal/trial"
+	"github.com/koalagate/koalagate/internal/whatif"
 )
 
 const (
@@ -113,13 +114,13 @@ func (r *trials) published(ctx context.Context) (*trial.Report, error) {
 	if m, _, err := records.Version(ctx, last.Number); err == nil { // else it has expired
 		report.Hash = m.Hash
 	}
-	var all trial.Merger
+	var all whatif.Tally
 	for _, text := range last.Reports {
-		if one, err := trial.ParseFound(text); err == nil { // a damaged one is left out
-			all.Add(&one)
+		if one, err := whatif.ParseFound(text); err == nil { // a damaged one is left out
+			all.Merge(&one)
 		}
 	}
-	report.Found = all.Found()
+	report.Found = all.Found(whatif.ShownIdentities)
 	return report, nil
 }
 

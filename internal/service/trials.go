@@ -15,6 +15,7 @@ import (
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/traffic"
 	"github.com/koalagate/koalagate/internal/trial"
+	"github.com/koalagate/koalagate/internal/whatif"
 	"github.com/koalagate/koalagate/ratelimit"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -37,7 +38,7 @@ type trials struct {
 	current *runningTrial // nil without one
 	wanted  *fleet.Tried  // the published version on trial, nil for none
 	last    *trial.Report // of the last one that ended here; nil for none
-	past    trial.Totals  // of all that ended here
+	past    whatif.Totals // of all that ended here
 }
 
 // runningTrial is a trial with its counters.
@@ -45,7 +46,7 @@ type runningTrial struct {
 	head     trial.Report // without counts
 	trial    *trial.Trial
 	counters *app.TrialCounters
-	reported trial.Totals
+	reported whatif.Totals
 }
 
 func newTrials(s *Service) *trials {

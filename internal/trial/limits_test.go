@@ -7,6 +7,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/trial"
+	"github.com/koalagate/koalagate/internal/whatif"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -67,12 +68,12 @@ func TestLimitsAloneOnTrial(t *testing.T) {
 		}
 	})
 	s.call(engine.Take, "act", "post") // meets no limit
-	var got trial.Totals
+	var got whatif.Totals
 	for i := range 3 {
 		s.limited(newLimit(2))
 		got = await(t, running, int64(i+1)).Totals
 	}
-	if !cmp.Equal(got, trial.Totals{Requests: 3, RefusedInForce: 1, RefusedOnTrial: 2, Differences: trial.Differences{NewlyRefused: 1}}) {
+	if !cmp.Equal(got, whatif.Totals{Requests: 3, RefusedInForce: 1, RefusedOnTrial: 2, Differences: whatif.Differences{NewlyRefused: 1}}) {
 		t.Errorf("%+v", got)
 	}
 }

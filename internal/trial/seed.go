@@ -179,7 +179,7 @@ func (r *reversal) planOf(p *store.Plan) *store.Plan {
 			continue
 		}
 		decider := int64(-1)
-		if rule := r.sample.verdicts[i].rule; rule != nil && p.Op != store.Update {
+		if rule := r.sample.outcomes[i].Rule; rule != nil && (p.Op == store.Take || p.Op == store.Browse) {
 			decider = rule.Return
 		}
 		for _, one := range p.Sets[i].Rules {

@@ -5,7 +5,7 @@
 // full, so that no caller waits for the trial. Workers decide the calls with counters of
 // the trial's own, which begin as copies of the counters in force (seed.go). Settlements of the
 // calls follow them (receipts.go). Nothing that a trial decides reaches anybody; the
-// differences by rule and identity are counted in a Report (counts.go, report.go).
+// differences by rule and identity are counted by package whatif, for a Report (report.go).
 package trial
 
 import (
@@ -15,11 +15,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/whatif"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -69,8 +68,8 @@ type Trial struct {
 	ended    sync.WaitGroup
 	dropped  atomic.Int64
 
-	mu     sync.Mutex
-	counts counts
+	mu    sync.Mutex
+	tally whatif.Tally
 }
 
 // job is a call or a settlement that waits for the trial.
@@ -80,17 +79,11 @@ type job interface{ run(t *Trial) }
 type sample struct {
 	at       time.Time
 	call     engine.Call
-	inForce  *rules.Set    // nil if the door did not name it
-	limits   engine.Source // in force; nil for a call that limits on trial do not concern
-	verdicts []verdict     // of the inputs, by the rules in force
-	refused  bool          // in force, also for an input that the trial leaves out
-	receipt  string        // of the rules in force
-}
-
-// verdict is the part of a decision about an input that a trial compares.
-type verdict struct {
-	refused bool
-	rule    *rules.Rule // that decided; nil if none did
+	inForce  *rules.Set       // nil if the door did not name it
+	limits   engine.Source    // in force; nil for a call that limits on trial do not concern
+	outcomes []whatif.Outcome // of the inputs, by the rules in force
+	refused  bool             // in force, also for an input that the trial leaves out
+	receipt  string           // of the rules in force
 }
 
 // Start returns a Trial that decides the calls that Observe receives.
@@ -134,7 +127,7 @@ func (t *Trial) Observe(c *engine.Call, d *engine.Decision, err error) {
 		if a.Mode == engine.ModeOff {
 			return
 		}
-		refused = refused || isRefused(a)
+		refused = refused || whatif.Of(a, i).Refused
 	}
 	s := &sample{at: time.Now(), inForce: c.Rules, refused: refused, receipt: strings.Clone(d.Receipt)}
 	s.call = engine.Call{
@@ -152,9 +145,6 @@ func (t *Trial) Observe(c *engine.Call, d *engine.Decision, err error) {
 	}
 }
 
-// isRefused reports whether an input is refused, also where a mode lets it through.
-func isRefused(a *engine.Answer) bool { return a.Verdict != rules.Allow || a.Overruled() }
-
 // enqueue adds a job to the queue, or drops and counts it.
 func (t *Trial) enqueue(j job) bool {
 	select {
@@ -166,7 +156,7 @@ func (t *Trial) enqueue(j job) bool {
 	}
 }
 
-// choose copies the inputs that the trial decides, with the verdicts about them in force. A door
+// choose copies the inputs that the trial decides, with the outcomes in force. A door
 // has the inputs of limits first, and behind them those of the rules. Limits on trial decide
 // the former. Rules on trial decide the latter or, if a call met limits alone, the descriptors of
 // these.
@@ -175,7 +165,7 @@ func (s *sample) choose(inputs []engine.Input, answers []engine.Answer, limitsOn
 	for sourced < len(inputs) && inputs[sourced].Sourced {
 		sourced++
 	}
-	s.call.Inputs, s.verdicts = make([]engine.Input, 0, len(inputs)), make([]verdict, 0, len(inputs))
+	s.call.Inputs, s.outcomes = make([]engine.Input, 0, len(inputs)), make([]whatif.Outcome, 0, len(inputs))
 	if s.limits != nil {
 		s.add(inputs[:sourced], answers[:sourced], true)
 	}
@@ -203,11 +193,11 @@ func (s *sample) add(inputs []engine.Input, answers []engine.Answer, sourced boo
 			}
 			in.Override = &own
 		}
-		var v verdict
+		var o whatif.Outcome
 		if answers != nil {
-			v = verdict{refused: isRefused(&answers[i]), rule: answers[i].Decider}
+			o = whatif.Of(&answers[i], len(s.call.Inputs))
 		}
-		s.call.Inputs, s.verdicts = append(s.call.Inputs, in), append(s.verdicts, v)
+		s.call.Inputs, s.outcomes = append(s.call.Inputs, in), append(s.outcomes, o)
 	}
 }
 
@@ -236,44 +226,18 @@ func (s *sample) run(t *Trial) {
 	if !s.call.Op.Decides() {
 		return
 	}
-	before, now := firstRefusal(s.verdicts), outcomeOf(d)
+	before, now := whatif.First(s.outcomes), whatif.Call(d)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.counts.add(&before, &now, func(of *outcome) string { return t.identity(s, of) })
-}
-
-// outcome is the verdict about a call.
-type outcome struct {
-	verdict
-	input int // that was refused
-}
-
-// firstRefusal returns the first refusal among verdicts, or the zero outcome.
-func firstRefusal(list []verdict) outcome {
-	for i, v := range list {
-		if v.refused {
-			return outcome{v, i}
-		}
-	}
-	return outcome{}
-}
-
-// outcomeOf returns the outcome of a decision.
-func outcomeOf(d *engine.Decision) outcome {
-	for i := range d.Answers {
-		if a := &d.Answers[i]; isRefused(a) {
-			return outcome{verdict{true, a.Decider}, i}
-		}
-	}
-	return outcome{}
+	t.tally.Add(before, now, func(of whatif.Outcome) string { return t.identity(s, of) })
 }
 
 // identity returns the identity of a refusal, as reports show it.
-func (t *Trial) identity(s *sample, of *outcome) string {
-	if of.rule == nil {
+func (t *Trial) identity(s *sample, of whatif.Outcome) string {
+	if of.Rule == nil {
 		return ""
 	}
-	in := &s.call.Inputs[of.input]
+	in := &s.call.Inputs[of.Input]
 	if in.Params == nil {
 		return ""
 	}
@@ -288,28 +252,11 @@ func (t *Trial) identity(s *sample, of *outcome) string {
 		for _, p := range in.Params.List() {
 			add(p.Name, p.Value)
 		}
-		return printable(text.String())
+		return whatif.Printable(text.String())
 	}
-	for _, name := range of.rule.CountsBy() {
+	for _, name := range of.Rule.CountsBy() {
 		value, _ := in.Params.Get(name)
 		add(name, value)
 	}
-	return printable(text.String())
-}
-
-// maxText is the length up to which reports show a text, in bytes.
-const maxText = 200
-
-// printable returns a text as terminals may show it, shortened to maxText.
-func printable(text string) string {
-	end := ""
-	if len(text) > maxText {
-		text, end = strings.ToValidUTF8(text[:maxText], ""), "…"
-	}
-	return strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text) + end
+	return whatif.Printable(text.String())
 }

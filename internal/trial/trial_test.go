@@ -14,6 +14,7 @@ import (
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/trial"
+	"github.com/koalagate/koalagate/internal/whatif"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -101,7 +102,7 @@ func (s *stage) call(op engine.Op, params ...string) *engine.Decision {
 }
 
 // await waits until the trial has decided or dropped this number of calls.
-func await(t *testing.T, running *trial.Trial, n int64) trial.Found {
+func await(t *testing.T, running *trial.Trial, n int64) whatif.Found {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -117,7 +118,7 @@ func await(t *testing.T, running *trial.Trial, n int64) trial.Found {
 	}
 }
 
-func compare(t *testing.T, got, want trial.Found) {
+func compare(t *testing.T, got, want whatif.Found) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
@@ -139,14 +140,14 @@ rule : [direct] [ip=192.0.2.1] [] [result=2; return=301]`, nil)
 		await(t, running, i+1) // a copy that is made later contains later calls, too
 	}
 	s.call(engine.Take, "uid", "eve", "ip", "192.0.2.1")
-	compare(t, await(t, running, 10), trial.Found{
-		Totals: trial.Totals{Requests: 10, RefusedInForce: 2, RefusedOnTrial: 6, Differences: trial.Differences{NewlyRefused: 4}},
-		Rules: []trial.Rule{
-			{Rule: 201, Name: "users", Differences: trial.Differences{NewlyRefused: 3}, Identities: []trial.Identity{
-				{Identity: "uid=ann", Differences: trial.Differences{NewlyRefused: 2}}, {Identity: "uid=bob", Differences: trial.Differences{NewlyRefused: 1}},
+	compare(t, await(t, running, 10), whatif.Found{
+		Totals: whatif.Totals{Requests: 10, RefusedInForce: 2, RefusedOnTrial: 6, Differences: whatif.Differences{NewlyRefused: 4}},
+		Rules: []whatif.Rule{
+			{Rule: 201, Name: "users", Differences: whatif.Differences{NewlyRefused: 3}, Identities: []whatif.Identity{
+				{Identity: "uid=ann", Differences: whatif.Differences{NewlyRefused: 2}}, {Identity: "uid=bob", Differences: whatif.Differences{NewlyRefused: 1}},
 			}},
-			{Rule: 301, Differences: trial.Differences{NewlyRefused: 1}, Identities: []trial.Identity{
-				{Identity: "ip=192.0.2.1", Differences: trial.Differences{NewlyRefused: 1}},
+			{Rule: 301, Differences: whatif.Differences{NewlyRefused: 1}, Identities: []whatif.Identity{
+				{Identity: "ip=192.0.2.1", Differences: whatif.Differences{NewlyRefused: 1}},
 			}},
 		},
 	})
@@ -158,10 +159,10 @@ func TestNewlyAllowedNamesTheRuleInForce(t *testing.T) {
 	for range 3 {
 		s.call(engine.Take, "uid", "ann")
 	}
-	compare(t, await(t, running, 3), trial.Found{
-		Totals: trial.Totals{Requests: 3, RefusedInForce: 2, Differences: trial.Differences{NewlyAllowed: 2}},
-		Rules: []trial.Rule{{Rule: 201, Differences: trial.Differences{NewlyAllowed: 2}, Identities: []trial.Identity{
-			{Identity: "uid=ann", Differences: trial.Differences{NewlyAllowed: 2}},
+	compare(t, await(t, running, 3), whatif.Found{
+		Totals: whatif.Totals{Requests: 3, RefusedInForce: 2, Differences: whatif.Differences{NewlyAllowed: 2}},
+		Rules: []whatif.Rule{{Rule: 201, Differences: whatif.Differences{NewlyAllowed: 2}, Identities: []whatif.Identity{
+			{Identity: "uid=ann", Differences: whatif.Differences{NewlyAllowed: 2}},
 		}}},
 	})
 }
@@ -346,29 +347,6 @@ func TestHeaviestIdentities(t *testing.T) {
 	if top.Identity != "uid=heavy" || top.NewlyRefused < 2000 || top.NewlyRefused > 2006 {
 		t.Errorf("the heaviest is %+v; want uid=heavy with 2000 … 2006", top)
 	}
-}
-
-func TestMerger(t *testing.T) {
-	one := func(name string, refused int64) trial.Identity {
-		return trial.Identity{Identity: name, Differences: trial.Differences{NewlyRefused: refused}}
-	}
-	d := func(refused int64) trial.Differences { return trial.Differences{NewlyRefused: refused} }
-	var merger trial.Merger
-	for _, f := range []trial.Found{
-		{Totals: trial.Totals{Requests: 10, Dropped: 1, Differences: d(5)}, Rules: []trial.Rule{{Rule: 1, Differences: d(5), Identities: []trial.Identity{one("a", 3), one("b", 2)}}}},
-		{Totals: trial.Totals{Requests: 20, RefusedOnTrial: 8, Differences: d(8)}, Rules: []trial.Rule{
-			{Rule: 2, Differences: d(1), Identities: []trial.Identity{}}, {Rule: 1, Differences: d(7), Identities: []trial.Identity{one("b", 7)}},
-		}},
-	} {
-		merger.Add(&f)
-	}
-	compare(t, merger.Found(), trial.Found{
-		Totals: trial.Totals{Requests: 30, Dropped: 1, RefusedOnTrial: 8, Differences: d(13)},
-		Rules: []trial.Rule{
-			{Rule: 1, Differences: d(12), Identities: []trial.Identity{one("b", 9), one("a", 3)}},
-			{Rule: 2, Differences: d(1), Identities: []trial.Identity{}},
-		},
-	})
 }
 
 // met is a source without limits.

@@ -1,4 +1,4 @@
-package trial
+package whatif
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // forged returns a report with as many rules and identities as a report may have, all new.
@@ -26,31 +28,31 @@ func forged(from int, count int64) *Found {
 // Whoever can write to Redis can write a thousand reports, each with rules and identities of
 // its own. Merging them takes bounded memory and time, and keeps what has most.
 func TestForgedReportsAreMergedInBounds(t *testing.T) {
-	var m Merger
+	var m Tally
 	honest := Found{Totals: Totals{Requests: 7}, Rules: []Rule{{Rule: 7, Name: "honest", Differences: Differences{NewlyRefused: 1000}, Identities: []Identity{
 		{"uid=ann", Differences{NewlyRefused: 1000}},
 	}}}}
 	begun := time.Now()
 	for i := range 300 {
-		m.Add(forged(i+1, 1))
-		m.Add(&honest)
+		m.Merge(forged(i+1, 1))
+		m.Merge(&honest)
 	}
 	one := Rule{Rule: 7, Name: "honest"}
 	for i := range maxReadIdentities {
 		one.Identities = append(one.Identities, Identity{strconv.Itoa(i), Differences{NewlyRefused: 1}})
 	}
 	for range 100 {
-		m.Add(&Found{Rules: []Rule{one}})
+		m.Merge(&Found{Rules: []Rule{one}})
 	}
 	t.Log(time.Since(begun))
 	identities := 0
 	for _, r := range m.rules {
-		identities += len(r.identities)
+		identities += len(r.identities.Sorted())
 	}
 	if len(m.rules) > 2*mergedRules || identities > 20_000 {
 		t.Errorf("%d rules and %d identities are kept", len(m.rules), identities)
 	}
-	all := m.Found()
+	all := m.Found(ShownIdentities)
 	if first := all.Rules[0]; first.Name != "honest" || first.NewlyRefused != 300_000 || first.Identities[0].Identity != "uid=ann" {
 		t.Errorf("%+v; want the rule with most differences first", all.Rules[0])
 	}
@@ -78,11 +80,11 @@ func TestForgedCountsSaturate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var m Merger
+	var m Tally
 	for range 1100 {
-		m.Add(&got)
+		m.Merge(&got)
 	}
-	all := m.Found()
+	all := m.Found(ShownIdentities)
 	for name, n := range map[string]int64{
 		"requests": all.Requests, "dropped": all.Dropped, "refused": all.RefusedOnTrial, "newly refused": all.NewlyRefused,
 		"of the rule": all.Rules[0].NewlyAllowed, "of the identity": all.Rules[0].Identities[0].NewlyRefused, "in all": all.Rules[0].Sum(),
@@ -104,5 +106,31 @@ func TestForgedReportsAreRefused(t *testing.T) {
 		if f, err := ParseFound([]byte(text)); err == nil {
 			t.Errorf("%.50s is read as %+v", text, f)
 		}
+	}
+}
+
+func TestMerge(t *testing.T) {
+	one := func(name string, refused int64) Identity {
+		return Identity{Identity: name, Differences: Differences{NewlyRefused: refused}}
+	}
+	d := func(refused int64) Differences { return Differences{NewlyRefused: refused} }
+	var tally Tally
+	for _, f := range []Found{
+		{Totals: Totals{Requests: 10, Dropped: 1, Differences: d(5)}, Rules: []Rule{{Rule: 1, Differences: d(5), Identities: []Identity{one("a", 3), one("b", 2)}}}},
+		{Totals: Totals{Requests: 20, RefusedOnTrial: 8, Differences: d(8)}, Rules: []Rule{
+			{Rule: 2, Differences: d(1), Identities: []Identity{}}, {Rule: 1, Differences: d(7), Identities: []Identity{one("b", 7)}},
+		}},
+	} {
+		tally.Merge(&f)
+	}
+	want := Found{
+		Totals: Totals{Requests: 30, Dropped: 1, RefusedOnTrial: 8, Differences: d(13)},
+		Rules: []Rule{
+			{Rule: 1, Differences: d(12), Identities: []Identity{one("b", 9), one("a", 3)}},
+			{Rule: 2, Differences: d(1), Identities: []Identity{}},
+		},
+	}
+	if diff := cmp.Diff(want, tally.Found(ShownIdentities)); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -1,4 +1,4 @@
-package trial
+package whatif
 
 import (
 	"encoding/json"
@@ -43,17 +43,17 @@ func FuzzParseFound(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var m Merger
-		for _, found := range []*Found{&one, &one, {Totals: Totals{Requests: 1}}} {
-			m.Add(found)
+		var tally Tally
+		for _, found := range []Found{one, one, {Totals: Totals{Requests: 1}}} {
+			tally.Merge(&found)
 		}
-		all := m.Found()
+		all := tally.Found(ShownIdentities)
 		if all.Requests != 2*one.Requests+1 || all.NewlyRefused != 2*one.NewlyRefused || len(all.Rules) > len(one.Rules) {
 			t.Errorf("%+v of %+v", all, one)
 		}
 		for i := range all.Rules {
 			r := &all.Rules[i]
-			if len(r.Identities) > shownIdentities || r.NewlyRefused < 0 || strings.ContainsRune(r.Name, '\x1b') {
+			if len(r.Identities) > ShownIdentities || r.NewlyRefused < 0 || strings.ContainsRune(r.Name, '\x1b') {
 				t.Errorf("%+v", r)
 			}
 			for j := range r.Identities {
