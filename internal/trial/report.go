@@ -33,19 +33,17 @@ type Report struct {
 var ErrNone = errors.New("there is no trial: koalagate publish --trial 15m PATH begins one, and koalagate serve --trial PATH tries rule files")
 
 // Found returns the findings of the trial so far.
-func (t *Trial) Found() whatif.Found { return t.found(whatif.ShownIdentities) }
-
-// Shared returns the findings of the trial so far, for Tally.Merge at other instances.
-func (t *Trial) Shared() whatif.Found {
-	f := t.found(whatif.SharedIdentities)
-	f.Share()
-	return f
+func (t *Trial) Found() whatif.Found {
+	return t.found(func() whatif.Found { return t.tally.Found(whatif.ShownIdentities) })
 }
 
-func (t *Trial) found(identities int) whatif.Found {
+// Shared returns the findings of the trial so far, for Tally.Merge at other instances.
+func (t *Trial) Shared() whatif.Found { return t.found(t.tally.Shared) }
+
+func (t *Trial) found(of func() whatif.Found) whatif.Found {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f := t.tally.Found(identities)
+	f := of()
 	f.Dropped = t.dropped.Load()
 	return f
 }

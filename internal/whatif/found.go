@@ -80,21 +80,13 @@ const ShownIdentities = 10
 
 // An instance shares this number of rules, and identities of the first of them, with the
 // fleet, in less than 256 kB.
-const sharedRules, sharedNamed, SharedIdentities = 100, 20, 20
+const sharedRules, sharedNamed, sharedIdentities = 100, 20, 20
 
-// Share drops what instances do not share with each other.
-func (f *Found) Share() {
-	f.Rules = f.Rules[:min(len(f.Rules), sharedRules)]
-	for i := sharedNamed; i < len(f.Rules); i++ {
-		f.Rules[i].Identities = []Identity{}
-	}
-}
-
-// The bounds of the reports of other instances, ten times what Shared returns.
+// The bounds of the reports of other instances, ten times what Tally.Shared returns.
 const (
 	maxCount          = 1 << 53
 	maxReadRules      = 10 * sharedRules
-	maxReadIdentities = 10 * sharedNamed * SharedIdentities
+	maxReadIdentities = 10 * sharedNamed * sharedIdentities
 )
 
 // Encode returns the findings as text, for ParseFound at other instances.

@@ -156,3 +156,13 @@ func (t *Tally) Found(n int) Found {
 	f.sort(n)
 	return f
 }
+
+// Shared returns the part of the counts so far that other instances Merge.
+func (t *Tally) Shared() Found {
+	f := t.Found(sharedIdentities)
+	f.Rules = f.Rules[:min(len(f.Rules), sharedRules)]
+	for i := sharedNamed; i < len(f.Rules); i++ {
+		f.Rules[i].Identities = []Identity{}
+	}
+	return f
+}
