@@ -41,7 +41,7 @@
 // declares:
 //
 //	base      errors.go findings.go position.go spelling.go value.go
-//	deciding  rule.go condition.go threshold.go dict.go table.go params.go param_decl.go
+//	deciding  rule.go condition.go threshold.go dict.go table.go params.go
 //	          routes.go set.go index.go want.go rangetree.go match.go named_identity.go
 //	          compare.go
 //	reading   parse*.go format*.go

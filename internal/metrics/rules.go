@@ -185,3 +185,86 @@ func (c *ruleCollector) collect(to chan<- prometheus.Metric, r *Rule, number, na
 		to <- prometheus.MustNewConstMetric(one.desc, prometheus.CounterValue, float64(one.value), number, name)
 	}
 }
+
+// importedRule is the label of imported limits, which have paths and no numbers.
+const importedRule = "imported"
+
+// LoadLimits makes the imported limits with these paths the active ones and returns their
+// counts, index for index. Limits after the first thousand share counts, whose path is "".
+func (m *Metrics) LoadLimits(paths []string) []*Rule {
+	c := m.perRule
+	c.loading.Lock()
+	defer c.loading.Unlock()
+	next := *c.rows.Load()
+	before := next.limits
+	next.limits = make(map[string]*Rule, min(len(paths), maxRuleRows))
+	rows := make([]*Rule, len(paths))
+	for i, path := range paths {
+		if i >= maxRuleRows {
+			path = ""
+		}
+		if next.limits[path] == nil {
+			next.limits[path] = cmp.Or(before[path], new(Rule))
+		}
+		rows[i] = next.limits[path]
+	}
+	c.rows.Store(&next)
+	return rows
+}
+
+// Trial are the counts of the trials of this instance.
+type Trial struct {
+	Running                                       bool
+	Requests, Dropped, NewlyRefused, NewlyAllowed int64 // since the start
+}
+
+// WatchTrial registers the counts of trials. The function is called at every scrape.
+func (m *Metrics) WatchTrial(counts func() Trial) {
+	counter := func(name, help string, of func(*Trial) int64) prometheus.Collector {
+		return prometheus.NewCounterFunc(opts(name, help), func() float64 {
+			now := counts()
+			return float64(of(&now))
+		})
+	}
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(gauge("trial_running", "1 while rules are on trial at this instance."), func() float64 {
+			if counts().Running {
+				return 1
+			}
+			return 0
+		}),
+		counter("trial_requests_total", "Calls that both the rules in force and rules on trial decided.", func(t *Trial) int64 { return t.Requests }),
+		counter("trial_dropped_total", "Calls that a trial left out because it was slower than the traffic or its counters did not answer.", func(t *Trial) int64 { return t.Dropped }),
+		counter("trial_newly_refused_total", "Calls that rules on trial alone would have refused.", func(t *Trial) int64 { return t.NewlyRefused }),
+		counter("trial_newly_allowed_total", "Calls that rules on trial would have allowed although the rules in force refused them.", func(t *Trial) int64 { return t.NewlyAllowed }))
+}
+
+// WatchExceptions registers the number of exceptions in force by what they do, which is
+// called at every scrape.
+func (m *Metrics) WatchExceptions(counts func() map[string]int) {
+	m.registry.MustRegister(exceptionCollector{
+		prometheus.NewDesc(prometheus.BuildFQName(namespace, "", "exceptions"), "Exceptions in force by what they do: count, allow, deny or ban.", []string{"what"}, nil), counts,
+	})
+	for what := range counts() {
+		m.excepted.WithLabelValues(what) // export all from the start
+	}
+}
+
+// exceptionCollector exports the number of exceptions.
+type exceptionCollector struct {
+	desc   *prometheus.Desc
+	counts func() map[string]int
+}
+
+// Describe implements prometheus.Collector.
+func (c exceptionCollector) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
+
+// Collect implements prometheus.Collector.
+func (c exceptionCollector) Collect(to chan<- prometheus.Metric) {
+	for what, n := range c.counts() {
+		to <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(n), what)
+	}
+}
+
+// Excepted counts a parameter set to which an exception applied.
+func (m *Metrics) Excepted(what string) { m.excepted.WithLabelValues(what).Inc() }

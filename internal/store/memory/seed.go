@@ -2,7 +2,9 @@ package memory
 
 import (
 	"hash/maphash"
+	"math"
 	"slices"
+	"sync"
 
 	"github.com/koalagate/koalagate/internal/store"
 )
@@ -171,4 +173,214 @@ func (b *bucket) seed(r *store.Rule, a *store.Answer, t *moment) {
 	}
 	*b = bucket{}
 	b.set(level, r, t.now)
+}
+
+// states holds the last state that another store reported for each of about
+// 65,000 counters: in rescue a counter starts from there. A state waits until a
+// plan reaches its counter here, which then takes it over; so a call that the
+// other store answers costs a hash, a lock and a write, and no allocation.
+//
+// A full table keeps the counters of which the largest part is used. A counter
+// that it drops starts from zero in rescue, so it can admit at most what it had
+// used before.
+type states struct {
+	shards [stateShards]stateShard
+}
+
+const (
+	// stateShards is the number of locks, stateSets the number of sets under
+	// each, and stateWays the number of states in a set.
+	stateShards = 64
+	stateSets   = 256
+	stateWays   = 4
+	// sameState is the largest difference between the ends of two states with
+	// the same newest hit, in ms.
+	sameState = 5
+)
+
+type stateShard struct {
+	sync.Mutex
+	sets [stateSets][stateWays]state
+}
+
+// state is the state of one counter, as another store reported it.
+type state struct {
+	name  uint64 // hash of the counter; 0 for none
+	limit int64
+	hits  int64 // limit less remaining
+	end   int64 // when the counter is as new, by the other store's clock, in ms
+	until int64 // the same by the clock of this process, or a little later
+	daily bool  // the free hits of a base rule
+}
+
+// used returns the used part of the limit.
+func (s *state) used() float64 { return float64(s.hits) / float64(max(s.limit, 1)) }
+
+// nameOf returns the name of a rule's counter, from the hash of its subject.
+func nameOf(hash uint64, r *store.Rule) uint64 {
+	return max(hash^(uint64(r.Tag())+1)*0x9e3779b97f4a7c15, 1)
+}
+
+// place returns the set that has the state of a name.
+func (t *states) place(name uint64) (*stateShard, *[stateWays]state) {
+	shard := &t.shards[name%stateShards]
+	return shard, &shard.sets[name/stateShards%stateSets]
+}
+
+// put records a state. Answers may arrive out of order: of two states the one
+// with the newer hit is valid, and of two with the same newest hit the one with
+// more hits. replace makes s valid whatever was reported before, as after a
+// refund.
+func (t *states) put(s *state, now int64, replace bool) {
+	shard, set := t.place(s.name)
+	shard.Lock()
+	defer shard.Unlock()
+	at := 0
+	for i := range set {
+		one := &set[i]
+		if one.name == s.name {
+			one.merge(s, now, replace)
+			return
+		}
+		if one.until <= now {
+			one.name = 0
+		}
+		if set[at].name != 0 && (one.name == 0 || one.used() < set[at].used()) {
+			at = i
+		}
+	}
+	if set[at].name == 0 || set[at].used() <= s.used() {
+		set[at] = *s
+	}
+}
+
+// merge makes s, a state of the same counter, valid, or the state that is newer.
+func (s *state) merge(newer *state, now int64, replace bool) {
+	switch late := newer.end - s.end; {
+	case replace, s.until <= now, late > sameState:
+		*s = *newer
+	case late >= -sameState && newer.hits >= s.hits:
+		newer.until = min(newer.until, s.until) // the time until it was recorded made the later one longer
+		*s = *newer
+	}
+}
+
+// take removes the state of a name and returns it.
+func (t *states) take(name uint64, now int64) (s state, ok bool) {
+	shard, set := t.place(name)
+	shard.Lock()
+	defer shard.Unlock()
+	for i := range set {
+		if set[i].name == name {
+			s, ok = set[i], set[i].until > now
+			set[i] = state{}
+			return s, ok
+		}
+	}
+	return state{}, false
+}
+
+// record records the state that an answer reports. Of several rules it reports
+// only the one with the least remaining, or the one that refused.
+func (m *Store) record(p *store.Plan, i int, a *store.Answer, clock int64) {
+	r := &p.Sets[i].Rules[a.Reporter]
+	replace := p.Sets[i].Refund || p.Op == store.Refund || p.Op == store.Reset
+	if a.Reset <= 0 && !replace {
+		return // nothing is counted
+	}
+	now := p.Now
+	if now == 0 {
+		now = m.clock()
+	}
+	var hashed [16]byte
+	subject, _ := m.keptUnder(r.Subject, hashed[:0])
+	m.states().put(&state{
+		name: nameOf(maphash.Bytes(m.seed, subject), r), limit: a.Limit, hits: a.Limit - a.Remaining,
+		end: clock + a.Reset, until: now + a.Reset, daily: a.Daily,
+	}, now, replace)
+}
+
+// states returns the table, which the first answer of another store creates.
+func (m *Store) states() *states {
+	if t := m.last.Load(); t != nil {
+		return t
+	}
+	m.last.CompareAndSwap(nil, new(states))
+	return m.last.Load()
+}
+
+// recall makes the rule's counter at p take over the state that another store
+// last reported, if that is still valid.
+func (s *step) recall(p *place, r *store.Rule) {
+	last, ok := s.last.take(nameOf(p.hash, r), s.at.now)
+	if !ok {
+		return
+	}
+	if p.counter == nil {
+		if p.counter = p.shard.make(p.subject, r); p.counter == nil {
+			return
+		}
+	}
+	last.scale(r)
+	p.counter.raise(r, &last, &s.at)
+	p.shard.counted(p.subject, r)
+}
+
+// scale converts the hits to a smaller limit: with a share of each limit, the
+// same share of the remaining hits is left.
+func (s *state) scale(r *store.Rule) {
+	limit := r.Count
+	if s.daily {
+		limit = r.Base
+	}
+	if limit < s.limit {
+		s.hits = int64(math.Ceil(float64(s.hits) * float64(limit) / float64(s.limit)))
+	}
+}
+
+// raise raises the hits to the state's, and extends the window to its end.
+func (w *window) raise(_ *store.Rule, s *state, t *moment) {
+	switch {
+	case w.banned(t.now):
+		return
+	case !w.isOpen(t.now):
+		*w = window{opened: t.now}
+	}
+	w.hits, w.end = max(w.hits, s.hits), max(w.end, s.until)
+}
+
+// raise raises the window that the state describes. The day's hits are used up
+// if it is the second.
+func (d *daily) raise(r *store.Rule, s *state, t *moment) {
+	if s.daily {
+		d.today.raise(r, s, t)
+		return
+	}
+	d.today.raise(r, &state{hits: r.Base, until: t.dayEnd()}, t)
+	d.second.raise(r, s, t)
+}
+
+// raise replaces the runs by one that has the hits of the state, as if all were
+// as new as the newest, if the state has more hits.
+func (s *slide) raise(r *store.Rule, last *state, t *moment) {
+	if _, hits := s.live(r, t.now); hits >= last.hits || s.banned(t.now) {
+		return
+	}
+	at := max(last.until-r.Time*1000, s.newest.at, 1)
+	*s = slide{newest: run{at, last.hits}, gone: at + r.Time*1000}
+}
+
+// raise lowers the level so that the bucket is full when the state says. Only buckets
+// of rules that allow it are below empty.
+func (b *bucket) raise(r *store.Rule, s *state, t *moment) {
+	size, level := sizeOf(r), int64(0)
+	if r.Overdraft || r.Wait > 0 {
+		level = size - mostBelow
+	}
+	if left := s.until - t.now; left < ceilDiv(size-level, refillOf(r)) {
+		level = size - left*refillOf(r)
+	}
+	if level < b.levelAt(r, t.now) {
+		b.set(level, r, t.now)
+	}
 }
