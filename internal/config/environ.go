@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // envPrefix is the prefix of koalagate's variables.
@@ -20,8 +21,11 @@ const envConfig = "KOALAGATE_CONFIG"
 const envAdmin = "KOALAGATE_ADMIN"
 
 // serviceLink matches the variables that Kubernetes and Docker set in every
-// container for a service named koalagate. They are not settings.
-var serviceLink = regexp.MustCompile(`^KOALAGATE_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?|NAME|ENV_\w+)$`)
+// container for a service named koalagate. They are not settings. Only an unknown
+// variable compiles it.
+var serviceLink = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^KOALAGATE_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?|NAME|ENV_\w+)$`)
+})
 
 // readEnviron reads koalagate's variables. Its error names every invalid one.
 func readEnviron(environ []string) (layer, error) {
@@ -35,7 +39,7 @@ func readEnviron(environ []string) (layer, error) {
 		key := strings.ToLower(strings.TrimPrefix(name, envPrefix))
 		t := typeOf(key)
 		if t == nil {
-			if !serviceLink.MatchString(name) {
+			if !serviceLink().MatchString(name) {
 				problems = append(problems, errors.New("environment: "+unknownKey(name, envNames())))
 			}
 			continue
