@@ -1,12 +1,14 @@
 // The first view: what happens now, and who is limited.
 import { useEffect, useRef } from "preact/hooks";
-import { type Book, type Change, type Hour, type Rule, type Top } from "./api";
+import { type Book, type Change, type Hour, type Rule, type State, type Top } from "./api";
 import { type Loaded, useData } from "./data";
+import { publishedBy } from "./marks";
 import { link, seconds, trials } from "./events";
 import { Buttons } from "./actions";
 import { Ago, IdentityText, Num, plural, sum, Text } from "./text";
 import { TrialPanel } from "./trial";
 import { Panel, Spark, Verdict } from "./ui";
+import { RollBack } from "./versions";
 
 export const hourEvery = 10_000;
 
@@ -97,9 +99,17 @@ export function tryLink(identity: Record<string, string>): string {
   return "#/try?" + new URLSearchParams(Object.entries(identity).map(([k, v]) => ["p", `${k}=${v}`])).toString();
 }
 
+const recentChanges = 5;
+
+/** Recent shows the last changes, and the one that brought the version in force with the way back. */
 function Recent() {
-  const audit = useData<Change[]>("audit");
+  const audit = useData<Change[]>("audit"), inForce = useData<State>("state").value?.release?.version;
+  const isInForce = (c: Change) => inForce !== undefined && publishedBy(c) === inForce;
   return <Panel title="Last changes" data={audit} tools={<a href="#/log">All</a>} empty={audit.value?.length === 0 && "No operator has changed anything."}>
-    {(list) => <ul class="lines">{list.slice(0, 5).map((c, i) => <li key={i}><Ago at={c.at} /> <b><Text>{c.author}</Text></b> <Text>{c.action}</Text> <Text>{c.detail}</Text></li>)}</ul>}
+    {(list) => {
+      const at = list.findIndex(isInForce), last = list[at];
+      const shown = last && at >= recentChanges ? [...list.slice(0, recentChanges - 1), last] : list.slice(0, recentChanges);
+      return <ul class="lines">{shown.map((c, i) => <li key={i}><Ago at={c.at} /> <b><Text>{c.author}</Text></b> <Text>{c.action}</Text> <Text>{c.detail}</Text> {c === last && <RollBack />}</li>)}</ul>;
+    }}
   </Panel>;
 }

@@ -1,0 +1,45 @@
+package page
+
+import (
+	"net/http"
+	"testing"
+)
+
+// A version that refuses everybody is undone where an operator sees it: in Now beside the change
+// that brought it, also after other changes, and in Versions at the version in force.
+func TestRollBackWhereItShows(t *testing.T) {
+	t.Parallel()
+	f := publishedFleet(t, ruleFile)
+	w := enter(t, f.one.Admin, "", desk)
+	w.see("Last changes")
+	w.wait(`!document.querySelector(".loading")`)
+	if eval[bool](w, `document.body.innerText.includes("Roll back")`) {
+		t.Error("the first version offers a way back")
+	}
+	strict := with(t, "[count] [act=comment; uid=+] [time=3600; count=4]", "[direct] [act=comment] []")
+	f.publish(strict)
+	f.has("2")
+	for range 6 { // later changes do not hide the version in force
+		f.command("reset", "--rule", "202", "act=login", "ip=203.0.113.9")
+	}
+	w.see("version 2, eve@desk")
+	w.wait(`Array.from(document.querySelectorAll("main .lines li")).some((l) => l.innerText.includes("version 2,") && l.querySelector("button"))`)
+	w.accessible("now with a way back")
+	w.click("Roll back …")
+	w.see("Roll back to version 1")
+	w.see("changed rule 201")
+	w.confirm()
+	w.see("Version 3 is in force, with the content of version 1.")
+	f.until("others may comment", func() bool { return f.comment("anybody") == http.StatusOK })
+
+	f.publish(strict)
+	f.has("4")
+	w.visit("#/versions")
+	w.see("eve@desk")
+	w.wait(`document.querySelector("main tbody tr button")?.closest("tr").innerText.includes("in force")`)
+	w.click("Roll back …")
+	w.see("Roll back to version 3")
+	w.confirm()
+	w.see("Version 5 is in force, with the content of version 3.")
+	f.until("they may comment again", func() bool { return f.comment("somebody") == http.StatusOK })
+}
