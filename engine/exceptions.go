@@ -190,6 +190,22 @@ func (v *evaluation) except(m *matchedInput, i int) *Exception {
 	return x
 }
 
+// Exception returns the exception of a rule in force for the identity of a match, nil if none
+// applies now. Bans of requests are found by Ban.
+func (e *Engine) Exception(m *rules.Match) *Exception {
+	if e == nil || e.store == nil || m.Rule == nil {
+		return nil
+	}
+	v := evaluation{book: e.exceptions.load(), exceptions: e.exceptions, clock: &e.clock}
+	if v.book == nil {
+		return nil
+	}
+	if x := v.book.find(m.Rule.Return, m.Identity); x != nil && x.Until > v.exceptionTime() {
+		return x
+	}
+	return nil
+}
+
 // exceptionTime returns the time by which exceptions end, in ms since the epoch.
 func (v *evaluation) exceptionTime() int64 {
 	switch {

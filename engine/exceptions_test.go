@@ -214,3 +214,32 @@ func BenchmarkDecideWithExceptions(b *testing.B) {
 		})
 	}
 }
+
+// The exception of an identity is found until its end, and only at its rule.
+func TestExceptionOfIdentity(t *testing.T) {
+	set, list := exceptionSet(t), new(engine.Exceptions)
+	e := engine.New(set, engine.WithExceptions(list))
+	list.SetClock(func() int64 { return now })
+	lasting := exceptionOf(t, set, 2, "ann", engine.Exception{Kind: engine.ExceptAllow, Until: now + 1})
+	ended := exceptionOf(t, set, 2, "bob", engine.Exception{Kind: engine.ExceptAllow, Until: now})
+	list.Set([]engine.Exception{lasting, ended})
+	for _, c := range []struct {
+		rule int64
+		uid  string
+		want string
+	}{{2, "ann", lasting.ID}, {2, "bob", ""}, {2, "eve", ""}, {3, "ann", ""}} {
+		asked := exceptionOf(t, set, c.rule, c.uid, engine.Exception{}).Match
+		id := ""
+		if x := e.Exception(&asked); x != nil {
+			id = x.ID
+		}
+		if id != c.want {
+			t.Errorf("rule %d, %s: %q; want %q", c.rule, c.uid, id, c.want)
+		}
+	}
+	for _, e := range []*engine.Engine{nil, {}, engine.New(set)} {
+		if x := e.Exception(&lasting.Match); x != nil {
+			t.Errorf("without exceptions: %+v", x)
+		}
+	}
+}

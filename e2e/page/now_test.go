@@ -43,3 +43,37 @@ func TestRollBackWhereItShows(t *testing.T) {
 	w.see("Version 5 is in force, with the content of version 3.")
 	f.until("they may comment again", func() bool { return f.comment("somebody") == http.StatusOK })
 }
+
+// The row of an identity with an exception says so and offers its end, and a row of a rule that is
+// gone has no buttons.
+func TestRowsSayWhatApplies(t *testing.T) {
+	t.Parallel()
+	f := publishedFleet(t, ruleFile)
+	f.refuse("ann")
+	f.refuse("bob")
+	w := enter(t, f.one.Admin, "", desk)
+	row := func(user string) string {
+		return `Array.from(document.querySelectorAll("main tr")).find((r) => r.innerText.includes("` + user + `"))`
+	}
+	buttons := func(user, list string) {
+		t.Helper()
+		w.wait(`Array.from(` + row(user) + `?.querySelectorAll("button") ?? [], (b) => b.innerText).join() === ` + quoted(list))
+	}
+	buttons("ann", "Reset,Except for 2 h,Ban,Ban from everything")
+	f.command("exception", "add", "--rule", "201", "act=comment", "uid=ann", "--allow", "--for", "2h")
+	f.command("exception", "ban", "uid=bob", "--for", "1h")
+	buttons("ann", "Reset,End exception,Ban from everything")
+	w.wait(row("ann") + `.innerText.includes("passes")`)
+	buttons("bob", "End ban")
+	w.wait(row("bob") + `.innerText.includes("banned from everything")`)
+	w.accessible("rows with exceptions")
+	w.fits("rows with exceptions")
+	w.click("End ban")
+	w.see("The ban has ended.")
+	buttons("bob", "Reset,Except for 2 h,Ban,Ban from everything")
+
+	f.publish(with(t, "[act=comment; uid=+]", "[act=comment; ip=+; uid=+]"))
+	f.has("2")
+	buttons("bob", "")
+	w.wait(row("bob") + `.innerText.includes("rule changed")`)
+}

@@ -353,3 +353,30 @@ func BenchmarkCount(b *testing.B) {
 		r.sketches[Refused].add(c.set.Rules[0], "koala", identities[i%len(identities)], 0)
 	}
 }
+
+// What the rules do about an identity is asked by its values, not by the masks that rows show.
+func TestStandingOfRows(t *testing.T) {
+	c := newCrowd(t)
+	r := c.recorder(func(o *Options) {
+		o.Mask = func(_, _, _ string) string { return "#mask" }
+		o.Standing = func(rule int64, identity map[string]string) Standing {
+			return Standing{Gone: rule == 202, Exception: map[string]*Exception{"ann": {ID: "x", What: "allow"}}[identity["uid"]]}
+		}
+	})
+	c.call(r, Refused, 201, "ann", 3)
+	c.call(r, Refused, 201, "bob", 2)
+	c.call(r, Refused, 202, "192.0.2.1", 1)
+	rows, _ := r.Top(t.Context(), Question{})
+	if len(rows) != 3 {
+		t.Fatalf("%d rows: %+v", len(rows), rows)
+	}
+	if x := rows[0].Exception; x == nil || x.ID != "x" || rows[0].Gone || rows[0].Identity["uid"] != "#mask" {
+		t.Errorf("ann: %+v", rows[0])
+	}
+	if rows[1].Exception != nil || rows[1].Gone {
+		t.Errorf("bob: %+v", rows[1])
+	}
+	if !rows[2].Gone {
+		t.Errorf("the rule that is gone: %+v", rows[2])
+	}
+}

@@ -25,6 +25,24 @@ type Row struct {
 	Near     int64  `json:"near"`
 	// Error is by how much the number by which the list is sorted may be too low.
 	Error int64 `json:"error"`
+
+	Standing
+}
+
+// Standing is what the rules in force do about an identity. The zero value is that a rule counts it.
+type Standing struct {
+	// Gone reports that there is no such rule in force, or that it counts by other parameters or
+	// under other conditions.
+	Gone bool `json:"gone,omitempty"`
+	// Exception is the one that applies to the identity; nil for none.
+	Exception *Exception `json:"exception,omitempty"`
+}
+
+// Exception is an exception that applies to an identity now.
+type Exception struct {
+	ID    string    `json:"id"`
+	What  string    `json:"what"` // count, allow, deny or ban
+	Until time.Time `json:"until"`
 }
 
 // Question selects identities. The zero value asks for the ten with the most refusals in
@@ -170,6 +188,7 @@ func (r *Recorder) row(t *total, most int64) Row {
 		row.Identity[name], values[name] = r.o.Mask(t.Door, param, value), value
 		isWhole = isWhole && !isShortened(value)
 	}
+	row.Standing = r.o.Standing(t.Rule, values)
 	if isWhole {
 		row.Handle = r.o.Handle(values, row.Identity)
 	}

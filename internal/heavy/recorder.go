@@ -41,6 +41,9 @@ type Options struct {
 	Rule func(number int64) *rules.Rule
 	// Values returns the parameters of an identity; nil means rules.Match.Values.
 	Values func(*rules.Match) []rules.Param
+	// Standing returns what the rules in force do about an identity; nil if it does not matter.
+	// The numbers of rules may be of earlier rules, and 0 for an imported limit.
+	Standing func(rule int64, identity map[string]string) Standing
 	// Mask returns a value of a parameter at a door as it may be shown; nil shows all.
 	Mask func(door, name, value string) string
 	// Handle returns a handle for an identity and what is shown of it, by name: "" without a mask.
@@ -97,6 +100,9 @@ func New(o Options) *Recorder {
 	}
 	if o.Rule == nil {
 		o.Rule = func(int64) *rules.Rule { return nil }
+	}
+	if o.Standing == nil {
+		o.Standing = func(int64, map[string]string) Standing { return Standing{} }
 	}
 	if o.Values == nil {
 		o.Values = (*rules.Match).Values

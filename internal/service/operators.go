@@ -109,9 +109,38 @@ func (s *Service) openTraffic() {
 	})
 	s.heavy = heavy.New(heavy.Options{
 		Shared: s.minutes, Mask: s.decisions.mask.Value, Handle: s.identities.Handle, Now: s.exceptions.Now, Logger: s.logger,
-		Values: s.valuesOf,
-		Rule:   func(number int64) *rules.Rule { return s.app.Engine().Rules().Rule(number) },
+		Values: s.valuesOf, Standing: s.standing,
+		Rule: func(number int64) *rules.Rule { return s.app.Engine().Rules().Rule(number) },
 	})
+}
+
+// standing returns what the rules in force do about an identity of a rule, by its number.
+// Imported limits have exceptions by their descriptors, which it leaves out.
+func (s *Service) standing(number int64, identity map[string]string) heavy.Standing {
+	if number == 0 {
+		return heavy.Standing{}
+	}
+	e, params := s.app.Engine(), rules.MakeParams(identity)
+	x := e.Ban(params)
+	m, isCounted := identify(e.Rules().Rule(number), params)
+	if x == nil && isCounted {
+		x = e.Exception(&m)
+	}
+	standing := heavy.Standing{Gone: !isCounted}
+	if x != nil {
+		standing.Exception = &heavy.Exception{ID: x.ID, What: exceptions.WordOf(x.Kind), Until: time.UnixMilli(x.Until).UTC()}
+	}
+	return standing
+}
+
+// identify returns the match of a rule, which may be nil, for an identity. It reports whether the
+// rule counts the identity.
+func identify(r *rules.Rule, params *rules.Params) (rules.Match, bool) {
+	if r == nil {
+		return rules.Match{}, false
+	}
+	m, err := r.Identify(params)
+	return m, err == nil
 }
 
 // trafficTotals returns the counts of the metrics as the recorder of the traffic takes

@@ -9,6 +9,9 @@ import { Dialog, Field, Input, notify } from "./ui";
 export interface Target { rule: number; name?: string; identity: Identity; handle?: string; limit?: number }
 interface Action extends Target { kind: "reset" | "except" | "ban" | "banAll"; done?: () => void }
 
+/** effectOf says in a word or two what an exception does. */
+export const effectOf = (x: Pick<Exception, "what"> & Partial<Exception>) => x.what === "count" ? x.count ? `count ${x.count}` : "another count" : x.what === "allow" ? "passes" : x.what === "ban" ? "banned from everything" : "banned";
+
 const open = new Value<Action | undefined>(undefined);
 
 /** act opens the dialog of a change. */
@@ -17,15 +20,20 @@ export function act(a: Action) { open.set(a); }
 const ruleText = (t: Target) => `rule ${t.rule}${t.name ? ` (${t.name})` : ""}`;
 
 /** Buttons are the changes for one identity of a rule. */
-export function Buttons(p: { of: Target; counted?: boolean; exception?: string; done?: () => void }) {
-  const done = p.done ? { done: p.done } : {};
+export function Buttons(p: { of: Target; counted?: boolean; exception?: Pick<Exception, "id"> & Partial<Exception>; done?: () => void }) {
+  const done = p.done ? { done: p.done } : {}, x = p.exception;
   return <span class="actions">
-    {p.counted !== false && <button type="button" onClick={() => act({ ...p.of, ...done, kind: "reset" })}>Reset</button>}
-    {p.exception ? <button type="button" onClick={() => void end(p.exception as string, p.done)}>End exception</button>
+    {p.counted !== false && x?.what !== "ban" && <button type="button" onClick={() => act({ ...p.of, ...done, kind: "reset" })}>Reset</button>}
+    {x ? <EndButton of={x} {...done} />
       : <><button type="button" onClick={() => act({ ...p.of, ...done, kind: "except" })}>Except for 2 h</button>
         <button type="button" class="danger" onClick={() => act({ ...p.of, ...done, kind: "ban" })}>Ban</button></>}
-    <button type="button" class="danger" onClick={() => act({ ...p.of, ...done, kind: "banAll" })}>Ban from everything</button>
+    {x?.what !== "ban" && <button type="button" class="danger" onClick={() => act({ ...p.of, ...done, kind: "banAll" })}>Ban from everything</button>}
   </span>;
+}
+
+/** EndButton ends an exception. */
+export function EndButton(p: { of: Pick<Exception, "id"> & Partial<Exception>; done?: () => void }) {
+  return <button type="button" onClick={() => void end(p.of.id, p.done)}>{p.of.what === "ban" || p.of.what === "deny" ? "End ban" : "End exception"}</button>;
 }
 
 function changed(done?: () => void) { refresh("exceptions", "audit", "top"); done?.(); }

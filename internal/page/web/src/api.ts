@@ -90,7 +90,7 @@ export interface Second {
   at: string; span_ms: number; allowed: number; refused: number; observed: number; unavailable: number; invalid: number;
   refusals: { rule: number; name?: string; refused: number }[];
 }
-export interface Top { rule: number; name?: string; identity: Identity; handle?: string; refused: number; admitted: number; near: number; error: number }
+export interface Top { rule: number; name?: string; identity: Identity; handle?: string; refused: number; admitted: number; near: number; error: number; gone?: boolean; exception?: Pick<Exception, "id" | "what" | "until"> }
 
 export interface TrialOptions { length_ms: number; then: "ask" | "enforce" | "keep"; abort_above: number }
 export interface Trial {

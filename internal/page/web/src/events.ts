@@ -32,7 +32,7 @@ export function connect() {
   });
   let first = true;
   s.addEventListener("rules", () => { heard(); refresh("state", "versions", "fleet", "instances", ...(first ? [] : ["rules"])); first = false; });
-  s.addEventListener("change", () => { heard(); refresh("audit", "exceptions", "modes", "versions", "instances"); });
+  s.addEventListener("change", () => { heard(); refresh("audit", "exceptions", "modes", "versions", "instances", "top"); });
   s.addEventListener("trial", () => { heard(); trials.set(true); refresh("trial"); });
   s.onerror = () => {
     link.set("away");

@@ -4,7 +4,7 @@ import { type Book, type Change, type Hour, type Rule, type State, type Top } fr
 import { type Loaded, useData } from "./data";
 import { publishedBy } from "./marks";
 import { link, seconds, trials } from "./events";
-import { Buttons } from "./actions";
+import { Buttons, effectOf, EndButton } from "./actions";
 import { Ago, IdentityText, Num, plural, sum, Text } from "./text";
 import { TrialPanel } from "./trial";
 import { Panel, Spark, Verdict } from "./ui";
@@ -82,9 +82,17 @@ export function TopPanel(p: { rule?: number }) {
   const data = useData<Top[]>(p.rule ? `top?rule=${p.rule}` : "top", 10_000);
   return <Panel title="Who is refused most" data={data} empty={data.value?.length === 0 && "Nobody has been refused."}>
     {(list) => <table class="data"><thead><tr><th>Identity</th><th class="num">Refused</th><th class="num wide">Admitted</th><th class="num">Rule</th><th><span class="hidden">Changes</span></th></tr></thead>
-      <tbody>{list.slice(0, 50).map((t, i) => <tr key={i}><td>{isMasked(t.identity) ? <span title="The setting decision_log_params masks its values."><IdentityText of={t.identity} /></span> : <a href={tryLink(t.identity)}><IdentityText of={t.identity} /></a>}</td><td class="num"><Num>{t.refused}</Num></td><td class="num wide"><Num>{t.admitted}</Num></td>
-        <td class="num">{t.rule === 0 ? <a href="#/rules">limit <Text>{t.name ?? ""}</Text></a> : <a href={`#/rules/${t.rule}`}>{t.rule}</a>}</td><td>{t.rule === 0 ? null : isMasked(t.identity) && !t.handle ? <span class="faint">masked</span> : <Buttons of={{ rule: t.rule, identity: t.identity, ...(t.handle ? { handle: t.handle } : {}), ...(t.name ? { name: t.name } : {}) }} />}</td></tr>)}</tbody></table>}
+      <tbody>{list.slice(0, 50).map((t, i) => <tr key={i}><td>{isMasked(t.identity) ? <span title="The setting decision_log_params masks its values."><IdentityText of={t.identity} /></span> : <a href={tryLink(t.identity)}><IdentityText of={t.identity} /></a>}{t.exception && <small><span class={"verdict " + t.exception.what}>{effectOf(t.exception)}</span> ends <Ago at={t.exception.until} /></small>}</td><td class="num"><Num>{t.refused}</Num></td><td class="num wide"><Num>{t.admitted}</Num></td>
+        <td class="num">{t.rule === 0 ? <a href="#/rules">limit <Text>{t.name ?? ""}</Text></a> : <a href={`#/rules/${t.rule}`}>{t.rule}</a>}</td><td>{t.rule !== 0 && <RowChanges of={t} />}</td></tr>)}</tbody></table>}
   </Panel>;
+}
+
+/** RowChanges are the changes for the identity of a row: none but the end of its exception if the rule has changed, or if the values are masked and have no handle. */
+function RowChanges(p: { of: Top }) {
+  const { rule, name, identity, handle, gone, exception } = p.of;
+  if (!gone && (handle || !isMasked(identity))) return <Buttons of={{ rule, identity, ...(handle ? { handle } : {}), ...(name ? { name } : {}) }} {...(exception ? { exception } : {})} />;
+  return <span class="actions">{gone ? <span class="faint" title="There is no such rule in force, or it counts by other parameters or under other conditions.">rule changed</span> : <span class="faint" title="The setting decision_log_params masks its values.">masked</span>}
+    {exception && <EndButton of={exception} />}</span>;
 }
 
 const isMasked = (identity: Record<string, string>) => Object.values(identity).some((v) => /^#[0-9a-f]{16}$/.test(v));

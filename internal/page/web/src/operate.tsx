@@ -1,7 +1,7 @@
 // Exceptions, instances with the modes of their doors, and the audit trail.
 import { useState } from "preact/hooks";
 import { post, type AutomaticBan, type Change, type Exception, type Instance, type State, type Words } from "./api";
-import { add, end } from "./actions";
+import { add, effectOf, end } from "./actions";
 import { refresh, useData, useKept, useSettled } from "./data";
 import { changing } from "./session";
 import { Ago, IdentityText, span, Text } from "./text";
@@ -17,7 +17,7 @@ export function Exceptions() {
     <Panel title="Exceptions" data={list} empty={list.value?.length === 0 && (words ? `No exception contains “${words}”.` : "Every rule applies to every identity as it is written.")}
       tools={<><Input type="search" aria-label="Search exceptions" placeholder="Search: uid=ann, 201 …" value={search} onValue={setSearch} /><button type="button" class="primary" onClick={() => setAdding(true)}>Add …</button></>}>
       {(found) => <table class="data"><thead><tr><th class="num">Rule</th><th>Identity</th><th>What</th><th>Ends</th><th class="wide">By</th><th class="wide">Note</th><th><span class="hidden">Changes</span></th></tr></thead>
-        <tbody>{found.slice(0, shown).map((x) => <tr key={x.id}><td class="num">{x.what === "ban" ? "all" : x.limit ? <a href="#/rules">limit <Text>{x.limit}</Text></a> : <a href={`#/rules/${x.rule}`}>{x.rule}</a>}</td><td><IdentityText of={x.identity} /></td><td><span class={"verdict " + x.what}>{x.what === "count" ? `count ${x.count}` : x.what === "allow" ? "passes" : x.what === "ban" ? "banned from everything" : "banned"}</span></td>
+        <tbody>{found.slice(0, shown).map((x) => <tr key={x.id}><td class="num">{x.what === "ban" ? "all" : x.limit ? <a href="#/rules">limit <Text>{x.limit}</Text></a> : <a href={`#/rules/${x.rule}`}>{x.rule}</a>}</td><td><IdentityText of={x.identity} /></td><td><span class={"verdict " + x.what}>{effectOf(x)}</span></td>
           <td><Ago at={x.until} /></td><td class="wide"><Text>{x.author}</Text></td><td class="wide"><Text>{x.note}</Text></td><td><button type="button" onClick={() => void end(x.id)}>End</button></td></tr>)}
           {found.length > shown && <tr><td colSpan={7} class="faint">These {shown} end next. There are more: search for the ones you mean.</td></tr>}</tbody></table>}
     </Panel>

@@ -101,7 +101,7 @@ function Detail(p: { of: Rule; book: Book; traffic: HourRule | undefined }) {
           <dt>Result</dt><dd><Verdict of={r.verdict} /> {r.result}{result?.reason && <> <Text>{result.reason}</Text></>}{result?.status ? `, HTTP ${result.status}` : ""}{r.shadow && " (shadow: it never decides)"}</dd>
           <dt>Written</dt><dd><Text>{`${r.file}:${r.line}`}</Text></dd></dl>
         <Findings of={findings} />
-        {own.length > 0 && <><h3>Exceptions</h3><ul class="lines">{own.slice(0, 20).map((x) => <li key={x.id}><IdentityText of={x.identity} /> {x.what === "count" ? `count ${x.count}` : x.what}, ends <Ago at={x.until} /> <Buttons of={{ rule: x.rule, identity: x.identity }} counted={false} exception={x.id} /></li>)}{own.length > 20 && <li><a href="#/exceptions">More exceptions</a></li>}</ul></>}
+        {own.length > 0 && <><h3>Exceptions</h3><ul class="lines">{own.slice(0, 20).map((x) => <li key={x.id}><IdentityText of={x.identity} /> {x.what === "count" ? `count ${x.count}` : x.what}, ends <Ago at={x.until} /> <Buttons of={{ rule: x.rule, identity: x.identity }} counted={false} exception={x} /></li>)}{own.length > 20 && <li><a href="#/exceptions">More exceptions</a></li>}</ul></>}
       </>}
     </Panel>
     {r.method !== "direct" && <TopPanel rule={r.rule} />}

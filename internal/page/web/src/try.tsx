@@ -164,7 +164,7 @@ function Counter(p: { of: WhyRule; decides: boolean; again: () => void }) {
         {r.retry_ms > 0 && <>, next fits in <b>{span(r.retry_ms)}</b></>}{r.retry_ms < 0 && <>, <b>never fits</b></>}{r.banned_ms > 0 && <>, <b class="warn">banned for {span(r.banned_ms)}</b></>}</Meter> : null}
     {r.why && <p class="faint"><Text>{r.why}</Text></p>}
     {r.exception && <ExceptionLine id={r.exception} />}
-    {(r.counted || r.identity) && <Buttons of={{ rule: r.rule, identity: r.identity ?? {}, limit: r.limit, ...(r.name ? { name: r.name } : {}) }} counted={r.counted} {...(r.exception ? { exception: r.exception } : {})} done={p.again} />}
+    {(r.counted || r.identity) && <Buttons of={{ rule: r.rule, identity: r.identity ?? {}, limit: r.limit, ...(r.name ? { name: r.name } : {}) }} counted={r.counted} {...(r.exception ? { exception: { id: r.exception } } : {})} done={p.again} />}
   </article>;
 }
 
