@@ -41,7 +41,7 @@ func FuzzDecode(f *testing.F) {
 			if _, end := d.Token(); wantErr == nil && !errors.Is(end, io.EOF) {
 				wantErr = errors.New("two documents")
 			}
-			err := decoder{json.NewDecoder(pieces{t.Context(), bytes.NewReader(text)}), t.Context()}.document(got)
+			err := newDecoder(t.Context(), bytes.NewReader(text)).document(got)
 			if (err == nil) != (wantErr == nil) {
 				t.Fatalf("%T from %q: %v; want %v", got, text, err, wantErr)
 			}
@@ -83,7 +83,7 @@ func FuzzLongText(f *testing.F) {
 			if err := json.Unmarshal(one, &want); err != nil {
 				t.Fatal(err)
 			}
-			if err := (decoder{json.NewDecoder(bytes.NewReader(one)), t.Context()}).document(&got); err != nil || got != want {
+			if err := newDecoder(t.Context(), bytes.NewReader(one)).document(&got); err != nil || got != want {
 				t.Fatalf("%v; want the text that encoding/json reads", err)
 			}
 			var b bytes.Buffer

@@ -1,7 +1,6 @@
 package adminapi
 
 import (
-	"bytes"
 	"context"
 	"encoding"
 	"encoding/json"
@@ -36,12 +35,20 @@ func (p pieces) Read(b []byte) (int, error) {
 // pauses between its members: one call for a large document would delay decisions.
 type decoder struct {
 	*json.Decoder
-	ctx context.Context
+	ctx  context.Context
+	long *longTexts
+}
+
+// newDecoder returns a decoder of the document that a reader has.
+func newDecoder(ctx context.Context, in io.Reader) decoder {
+	long := &longTexts{ctx: ctx, in: pieces{ctx, in}}
+	d := decoder{json.NewDecoder(long), ctx, long}
+	d.UseNumber()
+	return d
 }
 
 // document decodes the whole document into the value at a pointer.
 func (d decoder) document(into any) error {
-	d.DisallowUnknownFields()
 	if err := d.value(reflect.ValueOf(into).Elem()); err != nil {
 		return err
 	}
@@ -60,20 +67,15 @@ func (d decoder) value(v reflect.Value) error {
 	if err := pace.Step(d.ctx); err != nil {
 		return err
 	}
-	_, isOwn := v.Addr().Interface().(json.Unmarshaler)
 	_, isText := v.Addr().Interface().(encoding.TextUnmarshaler)
 	kind := v.Kind()
 	if kind == reflect.Pointer {
 		kind = v.Type().Elem().Kind()
 	}
-	switch {
-	case isOwn, isText:
-	case kind == reflect.String && v.Kind() == reflect.String:
-		return d.text(v)
-	case kind == reflect.Struct, kind == reflect.Slice, kind == reflect.Map:
+	if !isText && (kind == reflect.Struct || kind == reflect.Slice || kind == reflect.Map) {
 		return d.members(v)
 	}
-	return d.Decode(v.Addr().Interface())
+	return d.scalar(v)
 }
 
 // members decodes an object or an array.
@@ -158,34 +160,35 @@ func (d decoder) field(v reflect.Value) error {
 func (d decoder) name() (string, error) {
 	token, err := d.Token()
 	name, _ := token.(string) // the decoder accepts nothing else
-	return name, err
+	return d.long.take(d.InputOffset(), name), err
 }
 
-// text decodes a string in pieces.
-func (d decoder) text(v reflect.Value) error {
-	var raw json.RawMessage
-	if err := d.Decode(&raw); err != nil {
+// scalar decodes a string, a number or a boolean. It reads no more than that, whatever the
+// document has.
+func (d decoder) scalar(v reflect.Value) error {
+	token, err := d.Token()
+	if err != nil {
 		return err
 	}
-	if len(raw) <= piece || raw[0] != '"' {
-		return json.Unmarshal(raw, v.Addr().Interface())
+	if _, is := token.(json.Delim); is {
+		return fmt.Errorf("cannot use %v as %v", token, v.Type())
 	}
-	var text bytes.Buffer
-	text.Grow(len(raw))
-	for rest := raw[1 : len(raw)-1]; len(rest) > 0; {
-		if err := pace.Step(d.ctx); err != nil {
-			return err
+	if text, is := token.(string); is {
+		text = d.long.take(d.InputOffset(), text)
+		if v.Kind() == reflect.String {
+			v.SetString(text)
+			return nil
 		}
-		n := unquotable(rest)
-		var part string
-		if err := json.Unmarshal(append(append([]byte{'"'}, rest[:n]...), '"'), &part); err != nil {
-			return err
+		if len(text) > piece {
+			return fmt.Errorf("cannot use a text of %d bytes as %v", len(text), v.Type())
 		}
-		text.WriteString(part)
-		rest = rest[n:]
+		token = text
 	}
-	v.SetString(text.String())
-	return nil
+	text, err := json.Marshal(token)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, v.Addr().Interface())
 }
 
 // unquotable returns the length of a piece at the beginning of a quoted text that can be

@@ -1,7 +1,6 @@
 package adminapi
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -70,7 +69,7 @@ func (s *server) readLong(w http.ResponseWriter, r *http.Request, into any) erro
 
 // readUpTo is read with another maximum size, in bytes.
 func readUpTo(most int64, w http.ResponseWriter, r *http.Request, into any) error {
-	d := decoder{json.NewDecoder(pieces{r.Context(), http.MaxBytesReader(w, r.Body, most)}), r.Context()}
+	d := newDecoder(r.Context(), http.MaxBytesReader(w, r.Body, most))
 	err := d.document(into)
 	var tooLong *http.MaxBytesError
 	switch {

@@ -1,0 +1,59 @@
+package adminapi
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/operations"
+)
+
+// stretches notes the time of each stretch of work between two steps, which ask for its error:
+// the shortest of several attempts, as the machine may be busy with something else.
+type stretches struct {
+	context.Context
+	last  time.Time
+	n     int
+	times []time.Duration
+}
+
+func (s *stretches) Err() error {
+	took := time.Since(s.last)
+	if s.n == len(s.times) {
+		s.times = append(s.times, took)
+	}
+	s.times[s.n] = min(s.times[s.n], took)
+	s.n++
+	s.last = time.Now()
+	return s.Context.Err()
+}
+
+// No part of a document of 60 MB, a text, spaces or a list where a text belongs, holds the
+// processor for more than 5 ms at a stretch.
+func TestLongDocumentsPause(t *testing.T) {
+	const size, most, attempts = 60 << 20, 5 * time.Millisecond, 3
+	for name, document := range map[string]string{
+		"a text":               `{"text":"` + strings.Repeat("# a rule\\n", size/10) + `"}`,
+		"spaces":               `{` + strings.Repeat(" ", size) + `}`,
+		"a list, not a text":   `{"text":[` + strings.Repeat("0,", size/2) + `0]}`,
+		"a number, not a text": `{"text":` + strings.Repeat("1", size) + `}`,
+	} {
+		s := &stretches{Context: t.Context()}
+		for range attempts {
+			s.last, s.n = time.Now(), 0
+			var f operations.File
+			err := newDecoder(s, strings.NewReader(document)).document(&f)
+			if refused := strings.Contains(name, "not"); (err != nil) != refused {
+				t.Fatalf("%s: %v; want an error: %v", name, err, refused)
+			}
+			_ = s.Err()
+		}
+		longest := slices.Max(s.times)
+		t.Logf("%s: %v", name, longest)
+		if longest > most {
+			t.Errorf("%s: %v at a stretch; want at most %v", name, longest, most)
+		}
+	}
+}
