@@ -22,6 +22,9 @@ const (
 // redisBudget is so large that no call is decided without Redis because the machine is busy.
 const redisBudget = "KOALAGATE_REDIS_BUDGET=5s"
 
+// receiveTimeout is so long that a request whose body does not end lasts as long as a test.
+const receiveTimeout = "KOALAGATE_HTTP_RECEIVE_TIMEOUT=10m"
+
 // ruleFile has a rule for comments of a user, one for log-ins of an address, and one that
 // only observes.
 const ruleFile = `[params]
@@ -110,7 +113,7 @@ func (f *fleet) serve(args ...string) *e2e.Koalagate {
 	env := []string{
 		"KOALAGATE_ADMIN_TOKEN=" + changeToken, "KOALAGATE_ADMIN_READ_TOKEN=" + readToken, "KOALAGATE_DRAIN_WAIT=0s",
 		"KOALAGATE_DECISION_LOG=" + f.log, "KOALAGATE_DECISION_LOG_PARAMS=all",
-		redisBudget,
+		redisBudget, receiveTimeout,
 	}
 	k, err := f.stage.Serve(binary, env, append(args, "--state-dir", dir)...)
 	if err != nil {

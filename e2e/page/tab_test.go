@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -41,6 +42,7 @@ var desk = look{1280, 900, false}
 const (
 	unauthorized = "status of 401 "
 	conflicting  = "status of 409 "
+	tooMany      = "status of 429 "
 )
 
 // open opens the page of an instance. What the browser reports fails the test at its end,
@@ -121,6 +123,13 @@ func (w *tab) note(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.problems = append(w.problems, fmt.Sprintf(format, args...))
+}
+
+// reported reports whether the browser has reported a text.
+func (w *tab) reported(text string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.problems, func(p string) bool { return strings.Contains(p, text) })
 }
 
 func (w *tab) run(actions ...chromedp.Action) {
