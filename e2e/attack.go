@@ -66,7 +66,7 @@ var malformed = []string{
 
 // dial opens a connection as an attacker, which ends with ctx.
 func dial(ctx context.Context, address string) (net.Conn, error) {
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: 10 * time.Second}
+	d := DialerFrom(net.IPv4(127, 0, 0, 2), 10*time.Second)
 	conn, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err

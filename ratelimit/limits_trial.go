@@ -42,10 +42,23 @@ func (c *limitCall) copyFor(limits *Limits, set *envoylimits.Set, m message) *li
 // noStatistics discards the events of limits on trial.
 type noStatistics struct{}
 
-func (noStatistics) Called(time.Duration)                                       {}
-func (noStatistics) UnknownDomain(string)                                       {}
+// Called discards the time of a call.
+func (noStatistics) Called(time.Duration) {}
+
+// UnknownDomain discards a domain.
+func (noStatistics) UnknownDomain(string) {}
+
+// Counted discards the hits of a limit.
 func (noStatistics) Counted(string, *envoylimits.Limit, uint64, uint64, uint64) {}
-func (noStatistics) Subtracted(string, uint64)                                  {}
-func (noStatistics) Overruled()                                                 {}
-func (noStatistics) StoreFailed()                                               {}
-func (noStatistics) RequestFailed()                                             {}
+
+// Subtracted discards hits that were given back.
+func (noStatistics) Subtracted(string, uint64) {}
+
+// Overruled discards a refusal that shadow mode overruled.
+func (noStatistics) Overruled() {}
+
+// StoreFailed discards a fault of the store.
+func (noStatistics) StoreFailed() {}
+
+// RequestFailed discards a fault of a request.
+func (noStatistics) RequestFailed() {}

@@ -113,7 +113,7 @@ func TestHostileConnectionsReachNothingUnchecked(t *testing.T) {
 // greetingOf connects from an address, sends a text, and returns what
 // the server says. The name "-" is plain text sent to a listener of TLS.
 func greetingOf(t *testing.T, address, from, sni, text string) string {
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 10 * time.Second}
+	d := e2e.DialerFrom(net.ParseIP(from), 10*time.Second)
 	conn, err := d.DialContext(t.Context(), "tcp", address)
 	if err != nil {
 		t.Error(err)

@@ -62,7 +62,7 @@ var documents = map[string]any{
 	"BookRoute": operations.BookRoute{}, "BookResult": operations.BookResult{}, "BookList": operations.BookList{}, "BookLimit": operations.BookLimit{}, "Finding": findings.Finding{}, "Words": Words{}, "Word": Word{}, "Code": Code{}, "Door": Door{},
 	"Draft": operations.Draft{}, "Checked": operations.Checked{}, "Formatted": operations.Formatted{}, "Replay": operations.Replay{}, "Replayed": operations.Replayed{}, "Explanation": operations.Explanation{}, "Report": explain.Report{}, "Header": operations.Header{},
 	"Additions": Additions{}, "Prepared": Prepared{}, "Exception": exceptions.Exception{},
-	"Top": heavy.Row{}, "Second": traffic.Second{}, "RuleRefusals": traffic.RuleRefusals{}, "RulesEvent": RulesEvent{}, "Hour": traffic.Hour{}, "HourRule": traffic.HourRule{},
+	"Top": heavy.Row{}, "TopException": heavy.Exception{}, "Second": traffic.Second{}, "RuleRefusals": traffic.RuleRefusals{}, "RulesEvent": RulesEvent{}, "Hour": traffic.Hour{}, "HourRule": traffic.HourRule{},
 	"Trial": trial.Report{}, "TrialRule": whatif.Rule{}, "TrialIdentity": whatif.Identity{},
 	"Fleet": Fleet{}, "Instance": fleet.Instance{}, "Version": Version{}, "VersionDetail": VersionDetail{}, "VersionFile": VersionFile{}, "VersionList": VersionList{},
 	"NewVersion": NewVersion{}, "NewTrial": NewTrial{}, "Proposed": Proposed{}, "Progress": Progress{}, "Enforcement": Enforcement{}, "Difference": Difference{}, "Missing": Missing{}, "Content": fleet.Blob{},

@@ -73,14 +73,21 @@ type Blob struct {
 }
 
 // BlobOf returns the blob of a content.
-func BlobOf(content []byte) Blob { return blobOf(context.Background(), content) }
+func BlobOf(content []byte) Blob {
+	return hashed(content, func() bool { return true })
+}
 
 // blobOf is BlobOf with the pauses of ctx. It returns the blob of no content if ctx has ended.
 func blobOf(ctx context.Context, content []byte) Blob {
-	// In pieces, between which decisions run: a single call for 50 MB cannot be preempted.
+	return hashed(content, func() bool { return pace.Step(ctx) == nil })
+}
+
+// hashed returns the blob of a content, or of none if goOn returns false. It hashes in pieces,
+// between which decisions run: a single call for 50 MB cannot be preempted.
+func hashed(content []byte, goOn func() bool) Blob {
 	sum := sha256.New()
 	for piece := range slices.Chunk(content, 64<<10) {
-		if sum.Write(piece); pace.Step(ctx) != nil {
+		if sum.Write(piece); !goOn() {
 			return Blob{}
 		}
 		runtime.Gosched()

@@ -80,7 +80,7 @@ func (e Entrance) dial(wait time.Duration) (net.Conn, error) { return e.DialFrom
 
 // DialFrom is like dial, from an address.
 func (e Entrance) DialFrom(address string, wait time.Duration) (net.Conn, error) {
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: wait}
+	dialer := e2e.DialerFrom(net.ParseIP(address), wait)
 	conn, err := dialer.Dial("tcp", e.Gateway.Address)
 	if err != nil {
 		return nil, err
