@@ -142,7 +142,7 @@ func (p *program) publish(ctx context.Context, b *publishing, files reload.Files
 	if err := b.call(ctx, p.environ, http.MethodGet, "fleet", nil, &state); err != nil {
 		return err
 	}
-	_, manifest, contents, list, err := fleet.Read(files, state.MaxVersionBytes)
+	_, manifest, contents, list, err := fleet.Read(ctx, files, state.MaxVersionBytes)
 	if err != nil {
 		return failure{err}
 	}

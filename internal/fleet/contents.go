@@ -24,9 +24,10 @@ func (c Contents) add(content []byte) Blob {
 }
 
 // Read reads rule files with their word lists and tables, as at most limit bytes, and
-// parses them. The manifest has the files, the hash and the number of rules. The set and
-// the manifest are nil if there is an error or a finding with severity error.
-func Read(files reload.Files, limit int64) (*rules.Set, *Manifest, Contents, rules.Findings, error) {
+// parses them with the pauses of ctx. The manifest has the files, the hash and the number of
+// rules. The set and the manifest are nil if there is an error or a finding with severity
+// error.
+func Read(ctx context.Context, files reload.Files, limit int64) (*rules.Set, *Manifest, Contents, rules.Findings, error) {
 	sources, err := files.Sources()
 	if err != nil {
 		return nil, nil, nil, nil, err
@@ -48,7 +49,7 @@ func Read(files reload.Files, limit int64) (*rules.Set, *Manifest, Contents, rul
 		m.Lists = append(m.Lists, ListFile{source, path, contents.add(content)})
 		return content, nil
 	}
-	o.OpenDict, o.OpenTable = openers(context.Background(), open)
+	o.OpenDict, o.OpenTable = openers(ctx, open)
 	set, findings := rules.Parse(sources, o)
 	switch {
 	case findings.HasErrors():

@@ -157,7 +157,7 @@ func (m *Member) First(ctx context.Context) *rules.Set {
 	if err != nil {
 		reason = err.Error()
 	}
-	if restored := m.restore(faultOf(err), reason); restored != nil {
+	if restored := m.restore(context.WithoutCancel(ctx), faultOf(err), reason); restored != nil {
 		return restored
 	}
 	m.complain(faultOf(err), reason)
@@ -181,7 +181,7 @@ func (m *Member) outdated(number uint64) error {
 }
 
 // restore activates the version in StateDir, and returns its set or nil.
-func (m *Member) restore(fault reload.Fault, reason string) *rules.Set {
+func (m *Member) restore(ctx context.Context, fault reload.Fault, reason string) *rules.Set {
 	var purpose Purpose
 	manifest, value, contents, savedAt, err := m.folder.load(func(value []byte) (opened *Manifest, err error) {
 		opened, purpose, err = m.o.Records.openSaved(value)
@@ -193,7 +193,7 @@ func (m *Member) restore(fault reload.Fault, reason string) *rules.Set {
 		}
 		return nil
 	}
-	set, findings, err := Parse(context.Background(), manifest, contents, m.o.Rules)
+	set, findings, err := Parse(ctx, manifest, contents, m.o.Rules)
 	if err != nil {
 		m.o.Logger.Error("state_dir contains no usable version", "state_dir", m.o.StateDir, "error", err)
 		return nil
