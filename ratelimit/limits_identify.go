@@ -47,11 +47,12 @@ func (s *Limits) match(set *envoylimits.Set, domain string, entries []mapping.En
 }
 
 // Values returns the domain and the entries that the identity of an imported limit names. The
-// key of an entry ends at its first underscore if the limit is not in force any more.
+// key of an entry ends at its first underscore if two reloads have passed since the limit was
+// in force.
 func (s *Limits) Values(m *rules.Match) []rules.Param {
 	var keys []string
-	if current := s.rules.current.Load(); current != nil && current.of[m.Rule] != nil {
-		keys = current.of[m.Rule].Keys()
+	if limit := s.rules.current.Load().limit(m.Rule); limit != nil {
+		keys = limit.Keys()
 	}
 	if len(m.Identity) < 2 || m.Identity[0] != importedSubject {
 		return nil

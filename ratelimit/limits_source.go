@@ -18,11 +18,33 @@ type limitRules struct {
 	current atomic.Pointer[setRules]
 }
 
-// setRules are the rules of a set, which are made once.
+// setRules are the rules of a set, which are made once. Calls that began before a reload still
+// meet the set before, so its rules are kept, too.
 type setRules struct {
-	set  *envoylimits.Set
-	list [][counting]*rules.Rule
-	of   map[*rules.Rule]*envoylimits.Limit
+	set    *envoylimits.Set
+	list   [][counting]*rules.Rule
+	limits map[*rules.Rule]*envoylimits.Limit
+	before *setRules // without a predecessor of its own
+}
+
+// find returns the rules of a set, nil if there are none.
+func (s *setRules) find(set *envoylimits.Set) *setRules {
+	for ; s != nil; s = s.before {
+		if s.set == set {
+			return s
+		}
+	}
+	return nil
+}
+
+// limit returns the limit of a rule, nil if no set has it any more.
+func (s *setRules) limit(r *rules.Rule) *envoylimits.Limit {
+	for ; s != nil; s = s.before {
+		if l := s.limits[r]; l != nil {
+			return l
+		}
+	}
+	return nil
 }
 
 // The ways of counting.
@@ -38,18 +60,28 @@ func (r *limitRules) of(set *envoylimits.Set, l *envoylimits.Limit, way int) *ru
 	if l.Number < 0 {
 		return r.compile(l, way)
 	}
-	s := r.current.Load()
-	if s == nil || s.set != set {
-		s = &setRules{set: set, list: make([][counting]*rules.Rule, len(set.Limits())), of: make(map[*rules.Rule]*envoylimits.Limit)}
-		for i, l := range set.Limits() {
-			for way := range s.list[i] {
-				s.list[i][way] = r.compile(l, way)
-				s.of[s.list[i][way]] = l
-			}
+	current := r.current.Load()
+	s := current.find(set)
+	if s == nil {
+		s = r.compileSet(set)
+		if current != nil {
+			s.before = &setRules{set: current.set, list: current.list, limits: current.limits}
 		}
 		r.current.Store(s)
 	}
 	return s.list[l.Number][way]
+}
+
+// compileSet returns the rules of a set.
+func (r *limitRules) compileSet(set *envoylimits.Set) *setRules {
+	s := &setRules{set: set, list: make([][counting]*rules.Rule, len(set.Limits())), limits: make(map[*rules.Rule]*envoylimits.Limit)}
+	for i, l := range set.Limits() {
+		for way := range s.list[i] {
+			s.list[i][way] = r.compile(l, way)
+			s.limits[s.list[i][way]] = l
+		}
+	}
+	return s
 }
 
 // The results of limits that refuse, and of those that do not by themselves.
@@ -68,7 +100,7 @@ func (r *limitRules) compile(l *envoylimits.Limit, way int) *rules.Rule {
 		rule.Name = "" // the path has values that callers choose
 	}
 	switch {
-	case r.options.Windows == imported.Opening && rule.Time != rules.Day: // whose days are those of UTC
+	case r.options.Windows == imported.Opening && rule.Time != rules.Day: // days are days of UTC
 		rule.Unit = rules.Seconds
 	case r.options.Windows == imported.Sliding:
 		rule.Method, rule.Unit = rules.Leak, rules.Seconds
