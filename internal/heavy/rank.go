@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/fleet/minutes"
@@ -184,8 +183,7 @@ func (r *Recorder) row(t *total, most int64) Row {
 	values, isWhole := make(map[string]string), true
 	for i := 0; i+1 < len(t.Values); i += 2 {
 		name, value := string(t.Values[i]), string(t.Values[i+1])
-		param, _, _ := strings.Cut(name, "@") // the rest names a later source
-		row.Identity[name], values[name] = r.o.Mask(t.Door, param, value), value
+		row.Identity[name], values[name] = r.o.Mask(t.Door, name, value), value
 		isWhole = isWhole && !isShortened(value)
 	}
 	row.Standing = r.o.Standing(t.Rule, values)

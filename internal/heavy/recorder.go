@@ -44,7 +44,8 @@ type Options struct {
 	// Standing returns what the rules in force do about an identity; nil if it does not matter.
 	// The numbers of rules may be of earlier rules, and 0 for an imported limit.
 	Standing func(rule int64, identity map[string]string) Standing
-	// Mask returns a value of a parameter at a door as it may be shown; nil shows all.
+	// Mask returns a value of a parameter, NAME or NAME@SOURCE, at a door as it may be shown; nil
+	// shows all.
 	Mask func(door, name, value string) string
 	// Handle returns a handle for an identity and what is shown of it, by name: "" without a mask.
 	// nil gives no handles.

@@ -78,12 +78,6 @@ func New(o Options) *Memory {
 	return m
 }
 
-// paramOf returns the parameter of a name NAME or NAME@SOURCE.
-func paramOf(name string) string {
-	param, _, _ := strings.Cut(name, "@")
-	return param
-}
-
 // Handle remembers an identity, and returns its handle: "" if what is shown of it has no mask.
 func (m *Memory) Handle(identity, shown map[string]string) string {
 	if maps.Equal(identity, shown) {
@@ -185,7 +179,7 @@ func (m *Memory) Resolve(handle string, named map[string]string) (identity map[s
 // Check returns an error if a value of a parameter is a mask. At instances that show the values
 // of the parameter, no value is.
 func (m *Memory) Check(name, value string) error {
-	if !trace.IsPseudonym(value) || m.o.Mask.Shows(paramOf(name)) {
+	if !trace.IsPseudonym(value) || m.o.Mask.Shows(name) {
 		return nil
 	}
 	return fmt.Errorf("the value %s of %.100q is a mask, which stands for a value in lists; name the value itself, act on a row by its handle, or show the values of the parameter in lists by the setting decision_log_params", value, name)
@@ -199,7 +193,7 @@ func (m *Memory) Hide(identity map[string]string, names []string) map[string]str
 	}
 	hidden := maps.Clone(identity)
 	for _, name := range names {
-		if value, known := hidden[name]; known && !m.o.Mask.Shows(paramOf(name)) {
+		if value, known := hidden[name]; known && !m.o.Mask.Shows(name) {
 			hidden[name] = m.o.Mask.Pseudonym(value)
 		}
 	}

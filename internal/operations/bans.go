@@ -3,7 +3,6 @@ package operations
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -89,8 +88,7 @@ func (d *Desk) Bans(ctx context.Context) ([]AutomaticBan, error) {
 func (d *Desk) masked(door string, m *rules.Match) Identity {
 	identity := make(Identity)
 	for _, p := range m.Values() {
-		param, _, _ := strings.Cut(p.Name, "@") // the rest names a later source
-		identity[p.Name] = d.mask(door, param, p.Value)
+		identity[p.Name] = d.mask(door, p.Name, p.Value)
 	}
 	return identity
 }

@@ -108,7 +108,7 @@ func (s *Service) openTraffic() {
 		Totals: func() traffic.Totals { return trafficTotals(s.metrics) }, Shared: s.minutes, Now: s.exceptions.Now, Logger: s.logger,
 	})
 	s.heavy = heavy.New(heavy.Options{
-		Shared: s.minutes, Mask: s.decisions.mask.Value, Handle: s.identities.Handle, Now: s.exceptions.Now, Logger: s.logger,
+		Shared: s.minutes, Mask: s.decisions.mask.InIdentity, Handle: s.identities.Handle, Now: s.exceptions.Now, Logger: s.logger,
 		Values: s.valuesOf, Standing: s.standing,
 		Rule: func(number int64) *rules.Rule { return s.app.Engine().Rules().Rule(number) },
 	})

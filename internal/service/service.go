@@ -170,7 +170,7 @@ func (s *Service) openApp() error {
 	s.app = opened
 	s.desk = operations.New(operations.Options{
 		Engine: opened.Engine(), Mapping: s.mappingOptions(), MaxHeader: c.HTTPMaxHeader, MaxRules: c.MaxRules, Refusals: refusals, Rules: s.files().Rules, Presentation: presentation(c), Imported: s.importedDesk(),
-		Log: operations.DecisionLog{Path: c.DecisionLog, Every: c.DecisionLogEvery}, Mask: s.decisions.mask.Value, Identities: s.identities,
+		Log: operations.DecisionLog{Path: c.DecisionLog, Every: c.DecisionLogEvery}, Mask: s.decisions.mask.InIdentity, Identities: s.identities,
 	})
 	s.onClose(func() {
 		if err := opened.Close(); err != nil {

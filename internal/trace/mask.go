@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"hash"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unicode/utf8"
@@ -116,8 +117,20 @@ func isPlain(door, name string) bool {
 	return name == "method" || name == "scheme" || name == "path"
 }
 
-// Shows reports whether the setting shows all values of a parameter, at each door.
-func (m *Mask) Shows(name string) bool { return m.all || m.shown[name] }
+// Shows reports whether the setting shows all values of a parameter, at each door. The name
+// is NAME or NAME@SOURCE.
+func (m *Mask) Shows(name string) bool { return m.all || m.shown[paramOf(name)] }
+
+// paramOf returns the parameter of a name NAME or NAME@SOURCE.
+func paramOf(name string) string {
+	param, _, _ := strings.Cut(name, "@")
+	return param
+}
+
+// InIdentity is Value for a parameter of an identity, whose name is NAME or NAME@SOURCE.
+func (m *Mask) InIdentity(door, name, value string) string {
+	return m.Value(door, paramOf(name), value)
+}
 
 // Pseudonym returns the pseudonym of a value.
 func (m *Mask) Pseudonym(value string) string { return string(m.appendPseudonym(nil, value)) }

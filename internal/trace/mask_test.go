@@ -94,3 +94,13 @@ func TestMaskedParametersByDoor(t *testing.T) {
 		}
 	}
 }
+
+// Identities name later sources with their values: the setting is about the parameter.
+func TestMaskOfIdentities(t *testing.T) {
+	m := trace.NewMask([]string{"uid"})
+	for name, isShown := range map[string]bool{"uid": true, "uid@client-ip": true, "ip": false, "ip@uid": false} {
+		if got := m.InIdentity("extauthz", name, "ann"); (got == "ann") != isShown || m.Shows(name) != isShown {
+			t.Errorf("%s is written as %s, and shown is %v; want %v", name, got, m.Shows(name), isShown)
+		}
+	}
+}

@@ -7,8 +7,9 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/koalagate/koalagate/internal/printable"
 )
 
 // Differences count calls about which the rules in force and new ones differ.
@@ -152,10 +153,5 @@ func Printable(text string) string {
 	if len(text) > maxText {
 		text, end = strings.ToValidUTF8(text[:maxText], ""), "…"
 	}
-	return strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text) + end
+	return strings.ReplaceAll(printable.Text(text), string(utf8.RuneError), "?") + end
 }
