@@ -40,7 +40,7 @@ type matchedInput struct {
 	// passed are the direct rules that do not decide (shadow=1, Complete).
 	passed  []passedRule
 	matched bool
-	sourced bool // the limits are those of Call.Source
+	sourced bool // Call.Source has found the limits
 	// exceptions are the exceptions that apply.
 	exceptions []*Exception
 	// ban is the one of the exceptions that refuses the input before any rule, nil for none;

@@ -62,8 +62,8 @@ func TestCommandsFindTheInstalledService(t *testing.T) {
 	}
 }
 
-// Settings that the user may not read are an error that says what to do, not those of another
-// instance.
+// Without permission to read the settings, a command ends with an error that says what to do. It
+// does not ask another instance instead.
 func TestUnreadableSettingsOfTheInstalledService(t *testing.T) {
 	etc := t.TempDir()
 	for _, c := range []struct{ path, want string }{

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A version that refuses everybody is undone where an operator sees it: in Now beside the change
-// that brought it, also after other changes, and in Versions at the version in force.
+// An operator rolls a version back that refuses everybody in Now, at the change that brought it,
+// also after other changes, and in Versions, at the version in force.
 func TestRollBackWhereItShows(t *testing.T) {
 	t.Parallel()
 	f := publishedFleet(t, ruleFile)
