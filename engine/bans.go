@@ -91,14 +91,11 @@ func (v *evaluation) ban(c *Call, in *Input, m *matchedInput) bool {
 // Ban returns the exception of the kind ExceptBan that refuses a request with these parameters
 // now, nil if there is none.
 func (e *Engine) Ban(params *rules.Params) *Exception {
-	if e == nil || e.store == nil {
+	book, now := e.exceptionsNow()
+	if book == nil {
 		return nil
 	}
-	v := evaluation{book: e.exceptions.load(), exceptions: e.exceptions, clock: &e.clock}
-	if v.book == nil {
-		return nil
-	}
-	return v.book.bans.find(params, v.exceptionTime())
+	return book.bans.find(params, now)
 }
 
 // setBan sets the answer about an input that a ban refuses.

@@ -193,26 +193,41 @@ func (v *evaluation) except(m *matchedInput, i int) *Exception {
 // Exception returns the exception of a rule in force for the identity of a match, nil if none
 // applies now. Bans of requests are found by Ban.
 func (e *Engine) Exception(m *rules.Match) *Exception {
-	if e == nil || e.store == nil || m.Rule == nil {
+	book, now := e.exceptionsNow()
+	if book == nil || m.Rule == nil {
 		return nil
 	}
-	v := evaluation{book: e.exceptions.load(), exceptions: e.exceptions, clock: &e.clock}
-	if v.book == nil {
-		return nil
-	}
-	if x := v.book.find(m.Rule.Return, m.Identity); x != nil && x.Until > v.exceptionTime() {
+	if x := book.find(m.Rule.Return, m.Identity); x != nil && x.Until > now {
 		return x
 	}
 	return nil
 }
 
+// exceptionsNow returns the exceptions and the time by which they end, in ms since the epoch;
+// nil without exceptions.
+func (e *Engine) exceptionsNow() (*exceptionBook, int64) {
+	if e == nil || e.store == nil {
+		return nil, 0
+	}
+	book := e.exceptions.load()
+	if book == nil {
+		return nil, 0
+	}
+	return book, e.exceptions.time(&e.clock)
+}
+
 // exceptionTime returns the time by which exceptions end, in ms since the epoch.
 func (v *evaluation) exceptionTime() int64 {
-	switch {
-	case v.plan.Now != 0:
+	if v.plan.Now != 0 {
 		return v.plan.Now
-	case v.exceptions.now != nil:
-		return v.exceptions.now()
 	}
-	return v.clock.now()
+	return v.exceptions.time(v.clock)
+}
+
+// time returns the time by the clock of the exceptions, or else by the one of their engine.
+func (e *Exceptions) time(of *clock) int64 {
+	if e.now != nil {
+		return e.now()
+	}
+	return of.now()
 }

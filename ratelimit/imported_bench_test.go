@@ -1,8 +1,6 @@
 package ratelimit_test
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/koalagate/koalagate/engine"
@@ -38,21 +36,7 @@ func BenchmarkImported(b *testing.B) {
 	}{{"one admitted", 1, 1000000000}, {"four admitted", 4, 1000000000}, {"one refused", 1, 1}, {"four refused", 4, 1}} {
 		b.Run(test.name, func(b *testing.B) {
 			door := wiretest.Open(benchDoor(b, test.limit))
-			requests := make([][]byte, 1024)
-			for i := range requests {
-				var list []string
-				for j := range test.descriptors {
-					list = append(list, one("uid", fmt.Sprint(i, j)))
-				}
-				requests[i] = wiretest.Marshal(b, request(b, `{"domain": "lab", "descriptors": [`+strings.Join(list, ",")+`]}`))
-			}
-			ctx := b.Context()
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				if _, err := door.Call(ctx, requests[i%len(requests)]); err != nil {
-					b.Fatal(err)
-				}
-			}
+			callWith(b, door, test.descriptors)
 		})
 	}
 }

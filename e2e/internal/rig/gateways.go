@@ -59,20 +59,25 @@ func (h *Fixture) EnvoyHTTPWith(app *e2e.App, k *e2e.Koalagate, pairs ...[2]stri
 // Port returns the port of an address.
 func Port(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
 
-// QueueEnvoy starts the sample for queues in front of an application and a partner.
-func QueueEnvoy(h *Fixture, partner, app string, instances []*e2e.Koalagate, pairs ...[2]string) *e2e.Gateway {
-	h.Helper()
+// grpcEndpoints replaces the gRPC address of samples by those of instances.
+func grpcEndpoints(instances []*e2e.Koalagate) [2]string {
 	const endpoint = "        - endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: %s } } }\n"
 	var endpoints strings.Builder
 	for _, k := range instances {
 		fmt.Fprintf(&endpoints, endpoint, Port(k.GRPC))
 	}
+	return [2]string{fmt.Sprintf(endpoint, "9191"), endpoints.String()}
+}
+
+// QueueEnvoy starts the sample for queues in front of an application and a partner.
+func QueueEnvoy(h *Fixture, partner, app string, instances []*e2e.Koalagate, pairs ...[2]string) *e2e.Gateway {
+	h.Helper()
 	return Must(h.Stage.EnvoySample("envoy/envoy-queue.yaml", append(pairs,
 		[2]string{"port_value: 9901 ", "port_value: 0 "},
 		[2]string{"port_value: 10000 ", "port_value: 0 "},
 		[2]string{"port_value: 8000 ", "port_value: " + Port(app) + " "},
 		[2]string{"port_value: 8001 ", "port_value: " + Port(partner) + " "},
-		[2]string{fmt.Sprintf(endpoint, "9191"), endpoints.String()})...))(h.T)
+		grpcEndpoints(instances))...))(h.T)
 }
 
 // LlmEnvoy starts the sample for language models.
@@ -84,16 +89,11 @@ func LlmEnvoy(h *Fixture, m *Backend, instances ...*e2e.Koalagate) *e2e.Gateway 
 // LlmEnvoyWith does the same with replacements.
 func LlmEnvoyWith(h *Fixture, m *Backend, instances []*e2e.Koalagate, pairs ...[2]string) *e2e.Gateway {
 	h.Helper()
-	const endpoint = "        - endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: %s } } }\n"
-	var endpoints strings.Builder
-	for _, k := range instances {
-		fmt.Fprintf(&endpoints, endpoint, Port(k.GRPC))
-	}
 	return Must(h.Stage.EnvoySample("envoy/envoy-llm.yaml", append(pairs,
 		[2]string{"port_value: 9901 ", "port_value: 0 "},
 		[2]string{"port_value: 10000 ", "port_value: 0 "},
 		[2]string{"port_value: 8000 ", "port_value: " + Port(m.Address) + " "},
-		[2]string{fmt.Sprintf(endpoint, "9191"), endpoints.String()})...))(h.T)
+		grpcEndpoints(instances))...))(h.T)
 }
 
 // Spent waits until the counter of a rule reaches a value: Envoy reports the end of a
