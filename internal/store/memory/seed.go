@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/internal/store"
 )
 
@@ -35,11 +36,11 @@ func (m *Store) Seed(p *store.Plan, a *store.Answers) {
 			m.forget(r)
 		case one.Banned:
 			m.forget(r) // also the hits before the ban
-			m.seedRefusal(p, r, one)
+			m.seedRefusal(p, r, one, a.Now)
 		case one.Decider < 0 || one.Retry <= 0 || p.Sets[i].Refund:
 			m.record(p, i, one, a.Now)
 		default:
-			m.seedRefusal(p, r, one)
+			m.seedRefusal(p, r, one, a.Now)
 		}
 	}
 }
@@ -58,13 +59,21 @@ func (m *Store) forget(r *store.Rule) {
 	}
 }
 
-func (m *Store) seedRefusal(p *store.Plan, r *store.Rule, a *store.Answer) {
+func (m *Store) seedRefusal(p *store.Plan, r *store.Rule, a *store.Answer, clock int64) {
 	from := m.steps.Get().(*step) // for its moment
 	defer m.steps.Put(from)
 	from.at = m.moment(p)
 	t := &from.at
 	subject, _ := m.keptUnder(r.Subject, nil)
-	s := &m.shards[maphash.Bytes(m.seed, subject)%shards]
+	hash := maphash.Bytes(m.seed, subject)
+	if last := m.last.Load(); last != nil {
+		end := clock + a.Reset
+		if method.Of(r.Method).Slides && a.Reset < r.Time*1000 {
+			end++ // also a state with the same newest hit, since when others may have left
+		}
+		last.drop(nameOf(hash, r), end, a.Daily)
+	}
+	s := &m.shards[hash%shards]
 	s.Lock()
 	defer s.Unlock()
 	c := s.cell(subject, r)
@@ -262,6 +271,19 @@ func (s *state) merge(newer *state, now int64, replace bool) {
 	case late >= -sameState && newer.hits >= s.hits:
 		newer.until = min(newer.until, s.until) // the time until it was recorded made the later one longer
 		*s = *newer
+	}
+}
+
+// drop removes the state of a name if it ends before end. A refusal that ends later reports it
+// all: hits that have left since would count again.
+func (t *states) drop(name uint64, end int64, daily bool) {
+	shard, set := t.place(name)
+	shard.Lock()
+	defer shard.Unlock()
+	for i := range set {
+		if one := &set[i]; one.name == name && one.end < end && one.daily == daily {
+			*one = state{}
+		}
 	}
 }
 

@@ -80,6 +80,37 @@ func TestSeededRefusalsHoldUntilTheirEnd(t *testing.T) {
 	})
 }
 
+// TestSeededRefusalReplacesOlderHits refuses some milliseconds after hits have left, which an
+// answer before has reported: the two states are nearly of the same age.
+func TestSeededRefusalReplacesOlderHits(t *testing.T) {
+	begin := int64(1_793_505_600_000)
+	now := begin
+	clock := func() int64 { return now }
+	source, seeded := New(Options{Clock: clock}), New(Options{Clock: clock})
+	r := store.Rule{Subject: []byte("u"), Return: 1, Method: store.Leak, Time: 3, Count: 6}
+	var a store.Answers
+	for _, take := range []struct{ at, weight int64 }{{0, 3}, {42, 1}, {1156, 1}, {2996, 1}, {3000, 1}, {3000, 3}} {
+		now, r.Weight = begin+take.at, take.weight
+		if err := source.Evaluate(t.Context(), one(store.Take, 0, r), &a); err != nil {
+			t.Fatal(err)
+		}
+		seeded.Seed(one(store.Take, 0, r), &a)
+	}
+	if a.Sets[0].Retry != 42 {
+		t.Fatalf("the last take got %+v; want a refusal for 42 ms", a.Sets[0])
+	}
+	for i, at := range []int64{3000 + 42 - 1 - sameRefusal, 3000 + 42 + sameRefusal} {
+		refused := i == 0
+		now = begin + at
+		if err := seeded.Evaluate(t.Context(), one(store.Browse, 0, r), &a); err != nil {
+			t.Fatal(err)
+		}
+		if got := a.Sets[0].Decider >= 0; got != refused {
+			t.Errorf("at %d ms refused is %v; want %v: %+v", at, got, refused, a.Sets[0])
+		}
+	}
+}
+
 // TestSeededIdentitiesAreBounded seeds more refusals than a store may add.
 func TestSeededIdentitiesAreBounded(t *testing.T) {
 	m := New(Options{})
