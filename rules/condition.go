@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // form is the way in which a condition compares its parameter.
@@ -163,4 +164,25 @@ func (p pattern) matches(a netip.Addr) bool {
 func ipv4(a netip.Addr) uint32 {
 	b := a.As4()
 	return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
+}
+
+// value is the value of a request's parameter in all forms that conditions compare.
+type value struct {
+	text string // trimmed; "" if the parameter is absent
+	// The rest is set only if a condition compares the parameter in this way.
+	isInteger, isAddress bool
+	integer              int64
+	address              netip.Addr
+	source               string // the kind of a later source that supplied it; "" for the first
+}
+
+// read sets v to a request's value.
+func (v *value) read(raw string, integers, addresses bool) {
+	*v = value{text: strings.TrimSpace(raw)}
+	if integers {
+		v.integer, v.isInteger = parseInteger(v.text)
+	}
+	if addresses {
+		v.address, v.isAddress = parseAddress(v.text)
+	}
 }

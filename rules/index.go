@@ -49,9 +49,6 @@ func newLists(number int, entries []entry) lists {
 	return l
 }
 
-// list returns one of the lists.
-func (l *lists) list(number int32) []int32 { return l.rules[l.starts[number]:l.starts[number+1]] }
-
 // reading is the set of ways in which conditions compare a slot's value.
 type reading struct{ integers, addresses bool }
 

@@ -95,6 +95,9 @@ func (x *index) find(name string) int {
 	return -1
 }
 
+// list returns one of the lists.
+func (l *lists) list(number int32) []int32 { return l.rules[l.starts[number]:l.starts[number+1]] }
+
 // collect finds the lists of rules that the request may match. Each is in the order
 // of the files.
 func (m *Matches) collect(x *index) {
@@ -163,6 +166,20 @@ func (m *Matches) add(r *indexed, place int, limits Limits) {
 		match.Identity = m.identify(r)
 	}
 	m.List = append(m.List, match)
+}
+
+// limits returns the limits of a rule for the request, and reports whether they limit
+// it.
+func (m *Matches) limits(r *indexed) (Limits, bool) {
+	l := r.rule.Limits
+	if len(r.varying) == 0 {
+		return l, true
+	}
+	for i := range r.varying {
+		t := r.varying[i].threshold
+		*l.of(t.Word), _ = t.value(&m.slots[r.varying[i].slot])
+	}
+	return l, r.rule.complete(&l)
 }
 
 // identify encodes the identity of the rule's counter: the number of its values, and

@@ -198,20 +198,6 @@ type varying struct {
 	slot      int
 }
 
-// limits returns the limits of a rule for the request, and reports whether they limit
-// it.
-func (m *Matches) limits(r *indexed) (Limits, bool) {
-	l := r.rule.Limits
-	if len(r.varying) == 0 {
-		return l, true
-	}
-	for i := range r.varying {
-		t := r.varying[i].threshold
-		*l.of(t.Word), _ = t.value(&m.slots[r.varying[i].slot])
-	}
-	return l, r.rule.complete(&l)
-}
-
 // isVarying reports whether the value of a threshold begins as one that depends on the
 // request.
 func isVarying(text string) bool {

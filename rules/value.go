@@ -8,27 +8,6 @@ import (
 	"strings"
 )
 
-// value is the value of a request's parameter in all forms that conditions compare.
-type value struct {
-	text string // trimmed; "" if the parameter is absent
-	// The rest is set only if a condition compares the parameter in this way.
-	isInteger, isAddress bool
-	integer              int64
-	address              netip.Addr
-	source               string // the kind of a later source that supplied it; "" for the first
-}
-
-// read sets v to a request's value.
-func (v *value) read(raw string, integers, addresses bool) {
-	*v = value{text: strings.TrimSpace(raw)}
-	if integers {
-		v.integer, v.isInteger = parseInteger(v.text)
-	}
-	if addresses {
-		v.address, v.isAddress = parseAddress(v.text)
-	}
-}
-
 // hasIntegerForm reports whether text matches `-?[0-9]+`.
 func hasIntegerForm(text string) bool {
 	digits := strings.TrimPrefix(text, "-")

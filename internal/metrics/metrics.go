@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	dto "github.com/prometheus/client_model/go"
 )
 
 // namespace is the prefix of every metric name.
@@ -60,13 +59,6 @@ type Metrics struct {
 	reloads    *prometheus.CounterVec
 	changes    *prometheus.CounterVec
 	entries    *prometheus.CounterVec
-}
-
-type decisionKey struct{ door, verdict string }
-
-type ruleKey struct {
-	number        int64
-	name, verdict string
 }
 
 // Build identifies the running program.
@@ -136,26 +128,10 @@ func New(b Build) *Metrics {
 	return m
 }
 
-// exportRules makes the families of single rules exist from the start, for alerts and dashboards
-// about them.
-func (m *Metrics) exportRules() {
-	m.rules.add(otherRule(ruleKey{verdict: "deny"}))
-	m.shadows.add(otherRule(ruleKey{verdict: "deny"}))
-	m.waits.add(otherRule(ruleKey{}))
-}
-
 // WatchWaiting registers the number of calls that wait for their turns.
 func (m *Metrics) WatchWaiting(waiting func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(gauge("waiting_calls", "Calls that wait for their turns, by rules with wait=."),
 		func() float64 { return float64(waiting()) }))
-}
-
-// Waited records that the active rule with this number and name made an admitted call
-// wait for its turn.
-func (m *Metrics) Waited(rule int64, name string, wait time.Duration) {
-	if k, ok := m.perRule.key(rule, name, ""); ok {
-		m.waits.of(k).Observe(wait.Seconds())
-	}
 }
 
 // The outcomes of a load.
@@ -192,46 +168,6 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
 
-// Verdicts of decisions that the rule language does not define.
-const (
-	Unavailable = "unavailable"
-	Invalid     = "invalid"
-)
-
-// Decided counts a decision.
-func (m *Metrics) Decided(door, verdict string) {
-	m.decisions.of(decisionKey{door, verdict}).Inc()
-	if verdict == Unavailable {
-		m.failures.Inc()
-	}
-}
-
-// WatchDoor exports the counts of a door that alerts watch, which are 0 until Decided is
-// called: Prometheus does not see the increase of a series that begins with it.
-func (m *Metrics) WatchDoor(door string) {
-	for _, verdict := range []string{Unavailable, Invalid} {
-		m.decisions.of(decisionKey{door, verdict})
-	}
-}
-
-// DecisionTotals returns the number of decisions by verdict, for all verdicts that occurred.
-func (m *Metrics) DecisionTotals() map[string]int64 {
-	totals := make(map[string]int64)
-	m.decisions.each(func(k decisionKey, counter prometheus.Counter) {
-		var now dto.Metric
-		if counter.Write(&now) == nil && now.GetCounter().GetValue() > 0 {
-			totals[k.verdict] += int64(now.GetCounter().GetValue())
-		}
-	})
-	return totals
-}
-
-// Rescued counts a decision of the in-process store instead of Redis.
-func (m *Metrics) Rescued() { m.rescued.Inc() }
-
-// Degraded records whether the in-process store decides instead of Redis.
-func (m *Metrics) Degraded(is bool) { m.degraded.Set(number(is)) }
-
 // DecisionsDropped counts n decisions dropped from the decision log.
 func (m *Metrics) DecisionsDropped(n int64) { m.dropped.Add(float64(n)) }
 
@@ -256,24 +192,6 @@ func (m *Metrics) WatchBound(name string) { m.bounds.WithLabelValues(name) }
 // Bounded counts a connection or a call that a bound has ended.
 func (m *Metrics) Bounded(name string) { m.bounds.WithLabelValues(name).Inc() }
 
-// RuleDecided counts a decision made by the active rule with this number and name, which
-// may be empty.
-func (m *Metrics) RuleDecided(rule int64, name, verdict string) {
-	if k, ok := m.perRule.key(rule, name, verdict); ok {
-		m.rules.of(k).Inc()
-	}
-}
-
-// ShadowDecided counts a decision that a shadow rule would have made.
-func (m *Metrics) ShadowDecided(rule int64, name, verdict string) {
-	if k, ok := m.perRule.key(rule, name, verdict); ok {
-		m.shadows.of(k).Inc()
-	}
-}
-
-// Evaluated records the time that the store took for one decision.
-func (m *Metrics) Evaluated(d time.Duration) { m.evaluated.Observe(d.Seconds()) }
-
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 func number(b bool) float64 {
@@ -283,13 +201,51 @@ func number(b bool) float64 {
 	return 0
 }
 
-// otherRule returns the key for rules without their own series: no rule has the
-// number 0.
-func otherRule(k ruleKey) ruleKey { return ruleKey{verdict: k.verdict} }
-
-func ruleLabels(k ruleKey) []string {
-	if k.number == 0 {
-		return []string{"other", "", k.verdict}
-	}
-	return []string{strconv.FormatInt(k.number, 10), k.name, k.verdict}
+// Loaded records that a generation with this content hash and number of rules
+// became active.
+func (m *Metrics) Loaded(generation uint64, hash string, rules int, at time.Time) {
+	m.generation.Set(float64(generation))
+	m.hash.Reset()
+	m.hash.WithLabelValues(hash).Set(1)
+	m.active.Set(float64(rules))
+	m.loadedAt.Set(seconds(at))
+	m.reloadOK.Set(1)
+	m.reloads.WithLabelValues(outcomeOK).Inc()
 }
+
+// Published records which published version is active.
+func (m *Metrics) Published(version uint64, author, note string) {
+	m.published.Reset()
+	m.published.WithLabelValues(strconv.FormatUint(version, 10), author, note).Set(1)
+}
+
+// Reloaded counts what a reload changed: rules that were added, removed or changed, and
+// entries of word lists that were added or removed.
+func (m *Metrics) Reloaded(added, removed, changed, entriesAdded, entriesRemoved int) {
+	m.changes.WithLabelValues(changeAdded).Add(float64(added))
+	m.changes.WithLabelValues(changeRemoved).Add(float64(removed))
+	m.changes.WithLabelValues(changeChanged).Add(float64(changed))
+	m.entries.WithLabelValues(changeAdded).Add(float64(entriesAdded))
+	m.entries.WithLabelValues(changeRemoved).Add(float64(entriesRemoved))
+}
+
+// The kinds of changes by a reload.
+const (
+	changeAdded   = "added"
+	changeRemoved = "removed"
+	changeChanged = "changed"
+)
+
+// Restoring records whether the active rules were saved by an earlier run.
+func (m *Metrics) Restoring(is bool) { m.restored.Set(number(is)) }
+
+// Refused records that rule files were invalid, and older rules stay active.
+func (m *Metrics) Refused(at time.Time) {
+	m.reloadOK.Set(0)
+	m.failedAt.Set(seconds(at))
+	m.reloads.WithLabelValues(outcomeRefused).Inc()
+}
+
+// Restored records that the files match the active rules again after they had
+// been invalid.
+func (m *Metrics) Restored() { m.reloadOK.Set(1) }

@@ -46,46 +46,6 @@ func (m *Metrics) WatchLeases(leases func() Leases) {
 		prometheus.NewCounterFunc(opts("lease_early_refusals_total", "Calls that were refused only because of hits that instances held in advance and had perhaps not spent."), func() float64 { return float64(leases().Early) }))
 }
 
-// trips are the metrics of round trips to Redis.
-type trips struct {
-	took   prometheus.Histogram
-	sizes  prometheus.Histogram
-	errors *prometheus.CounterVec
-}
-
-// WatchTrips registers metrics of round trips to Redis, with these kinds of faults. It
-// must be called once, before the first trip.
-func (m *Metrics) WatchTrips(kinds []string) {
-	m.trips = &trips{
-		took: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: namespace, Name: "redis_round_trip_seconds",
-			Help:    "Time of a round trip to Redis, which carries the decisions of one or more script calls.",
-			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25},
-		}),
-		sizes: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: namespace, Name: "redis_batch_decisions",
-			Help:    "Decisions in one script call of Redis.",
-			Buckets: []float64{1, 2, 4, 8, 16, 32, 64},
-		}),
-		errors: prometheus.NewCounterVec(opts("redis_errors_total", "Round trips to Redis that failed, by kind: timeout, connection, redirect (a node of a Cluster named another one) or reply."), []string{"kind"}),
-	}
-	for _, kind := range kinds {
-		m.trips.errors.WithLabelValues(kind)
-	}
-	m.registry.MustRegister(m.trips.took, m.trips.sizes, m.trips.errors)
-}
-
-// RoundTrip records a round trip to Redis. The kind of its fault is "" for none.
-func (m *Metrics) RoundTrip(took time.Duration, kind string) {
-	m.trips.took.Observe(took.Seconds())
-	if kind != "" {
-		m.trips.errors.WithLabelValues(kind).Inc()
-	}
-}
-
-// Script records a script call with this number of decisions.
-func (m *Metrics) Script(decisions int) { m.trips.sizes.Observe(float64(decisions)) }
-
 // WatchRedis registers metrics of Redis calls, and must be called at most once.
 // The functions are called at every scrape.
 func (m *Metrics) WatchRedis(calls func() RedisCalls, load func() RedisLoad) {

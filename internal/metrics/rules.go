@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -268,3 +269,50 @@ func (c exceptionCollector) Collect(to chan<- prometheus.Metric) {
 
 // Excepted counts a parameter set to which an exception applied.
 func (m *Metrics) Excepted(what string) { m.excepted.WithLabelValues(what).Inc() }
+
+type ruleKey struct {
+	number        int64
+	name, verdict string
+}
+
+// otherRule returns the key for rules without their own series: no rule has the
+// number 0.
+func otherRule(k ruleKey) ruleKey { return ruleKey{verdict: k.verdict} }
+
+func ruleLabels(k ruleKey) []string {
+	if k.number == 0 {
+		return []string{"other", "", k.verdict}
+	}
+	return []string{strconv.FormatInt(k.number, 10), k.name, k.verdict}
+}
+
+// exportRules makes the families of single rules exist from the start, for alerts and dashboards
+// about them.
+func (m *Metrics) exportRules() {
+	m.rules.add(otherRule(ruleKey{verdict: "deny"}))
+	m.shadows.add(otherRule(ruleKey{verdict: "deny"}))
+	m.waits.add(otherRule(ruleKey{}))
+}
+
+// RuleDecided counts a decision made by the active rule with this number and name, which
+// may be empty.
+func (m *Metrics) RuleDecided(rule int64, name, verdict string) {
+	if k, ok := m.perRule.key(rule, name, verdict); ok {
+		m.rules.of(k).Inc()
+	}
+}
+
+// ShadowDecided counts a decision that a shadow rule would have made.
+func (m *Metrics) ShadowDecided(rule int64, name, verdict string) {
+	if k, ok := m.perRule.key(rule, name, verdict); ok {
+		m.shadows.of(k).Inc()
+	}
+}
+
+// Waited records that the active rule with this number and name made an admitted call
+// wait for its turn.
+func (m *Metrics) Waited(rule int64, name string, wait time.Duration) {
+	if k, ok := m.perRule.key(rule, name, ""); ok {
+		m.waits.of(k).Observe(wait.Seconds())
+	}
+}

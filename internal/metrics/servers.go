@@ -75,21 +75,6 @@ func newServers(registry *prometheus.Registry) *servers {
 	return s
 }
 
-// WatchDoors exports the times of calls at these doors. It must be called before the
-// first call.
-func (m *Metrics) WatchDoors(doors []string) {
-	for _, door := range doors {
-		m.servers.took[door] = m.servers.calls.WithLabelValues(door)
-	}
-}
-
-// Answered records the time of a call at a door.
-func (m *Metrics) Answered(door string, took time.Duration) {
-	if of := m.servers.took[door]; of != nil {
-		of.Observe(took.Seconds())
-	}
-}
-
 // Begun counts a call in progress at an address, until GRPCAnswered or HTTPAnswered counts
 // its answer.
 func (m *Metrics) Begun(a Address) { m.servers.inFlight[a].Add(1) }

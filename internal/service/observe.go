@@ -238,3 +238,13 @@ func (s *Service) observeRules() func(reload.State) {
 		before = now
 	}
 }
+
+// observing returns a hook that calls f and passes the decision on to the trial.
+func (r *trials) observing(f func(*engine.Call, *engine.Decision, error)) func(*engine.Call, *engine.Decision, error) {
+	return func(c *engine.Call, d *engine.Decision, err error) {
+		f(c, d, err)
+		if t := r.observer.Load(); t != nil {
+			t.Observe(c, d, err)
+		}
+	}
+}

@@ -231,16 +231,6 @@ func (r *trials) reportCurrent() {
 	r.s.traffic.SendState(traffic.EventTrial, current.report())
 }
 
-// observing returns a hook that calls f and passes the decision on to the trial.
-func (r *trials) observing(f func(*engine.Call, *engine.Decision, error)) func(*engine.Call, *engine.Decision, error) {
-	return func(c *engine.Call, d *engine.Decision, err error) {
-		f(c, d, err)
-		if t := r.observer.Load(); t != nil {
-			t.Observe(c, d, err)
-		}
-	}
-}
-
 // settling returns hooks that call settled and renewed, and pass known receipts on to the
 // trial.
 func (r *trials) settling(settled, renewed func(*engine.Settlement, engine.Settled, error)) (s, n func(*engine.Settlement, engine.Settled, error)) {

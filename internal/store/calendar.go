@@ -3,26 +3,12 @@ package store
 import (
 	"sync/atomic"
 	"time"
-
-	"github.com/koalagate/koalagate/internal/method"
 )
 
 // Period is a calendar unit with its beginning.
 type Period struct {
 	Unit Unit  // Minute … Year
 	From uint8 // of Week and Month; see Rule.From
-}
-
-// Period returns the calendar unit that the rule counts by; the zero Period if it
-// counts by none.
-func (r *Rule) Period() Period {
-	switch {
-	case method.Of(r.Method).FirstFree, method.Of(r.Method).Windows && r.Unit == Seconds && r.Time == Day:
-		return Period{Unit: Date}
-	case method.Of(r.Method).Windows && r.Unit >= Minute:
-		return Period{r.Unit, r.From}
-	}
-	return Period{}
 }
 
 // number identifies a unit of the calendar among units of its kind: two local times

@@ -178,6 +178,18 @@ type Rule struct {
 // layout in Redis.
 func (r *Rule) Tag() int64 { return r.Return*Methods + int64(r.Method) }
 
+// Period returns the calendar unit that the rule counts by; the zero Period if it
+// counts by none.
+func (r *Rule) Period() Period {
+	switch {
+	case method.Of(r.Method).FirstFree, method.Of(r.Method).Windows && r.Unit == Seconds && r.Time == Day:
+		return Period{Unit: Date}
+	case method.Of(r.Method).Windows && r.Unit >= Minute:
+		return Period{r.Unit, r.From}
+	}
+	return Period{}
+}
+
 // Waits reports whether a rule of the plan has a Wait.
 func (p *Plan) Waits() bool {
 	for i := range p.Sets {
@@ -195,6 +207,21 @@ func (p *Plan) Leases() bool {
 	for i := range p.Sets {
 		for j := range p.Sets[i].Rules {
 			if p.Sets[i].Rules[j].Lease > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Settles reports whether the rule may have a part in a receipt.
+func (r *Rule) Settles() bool { return r.Settle > 0 || method.Of(r.Method).Holds }
+
+// Settles reports whether a rule of the plan may have a part in a receipt.
+func (p *Plan) Settles() bool {
+	for i := range p.Sets {
+		for j := range p.Sets[i].Rules {
+			if p.Sets[i].Rules[j].Settles() {
 				return true
 			}
 		}

@@ -2,6 +2,10 @@ package redis
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
 	"hash/maphash"
 	"slices"
 	"strconv"
@@ -10,72 +14,6 @@ import (
 	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/internal/store"
 )
-
-// Call is one plan on its way to the script and back; lua/plan.lua describes
-// its encoding. Its caller packs it, and a bundle carries it together with
-// others.
-//
-// The call copies what a bundle needs of the plan, because a caller that times
-// out may reuse its plan while the bundle still refers to the call.
-type Call struct {
-	// Slot is the slot of the call's keys in a Redis Cluster, 0 on a single server.
-	// Calls of different slots never share a script call.
-	Slot uint16
-	// Asking sends ASKING before the call, for a node that is importing the slot.
-	Asking bool
-
-	plan  *store.Plan // for the caller only
-	now   int64
-	zone  *time.Location
-	sets  int
-	shape numbers // the plan without its keys
-	names []name  // the keys: one per subject, and one per log of a leak rule
-	keys  []keys  // one per rule, set by set
-	texts []byte  // the texts of the names, concatenated
-	// periods are the calendar units of the rules, each once.
-	periods  []store.Period
-	answer   outcome
-	lookup   cacheLookup
-	begin    string      // of the keys
-	op       store.Op    // the plan's, or giveBack
-	undo     []Undo      // one per rule, set by set; only of giveBack
-	wants    bool        // undo records, and the answers of a browse
-	bare     bool        // the logs are not named
-	logs     bool        // a rule is a leak rule
-	waits    bool        // a rule may wait, and the operation decides
-	lasts    bool        // a refused take may write: a rule has an overdraft or a ban
-	patience int64       // of the caller, in ms
-	settles  bool        // a rule may have a part in a receipt
-	frees    bool        // a settlement may make a rule admit more
-	lease    store.Lease // only of leasePart
-	receipting
-
-	start, end time.Time // of the time that the caller has
-	time       allowance // not used by the parts of a split plan
-	delivery
-}
-
-// keys are the indices of a rule's keys among the names of its call.
-type keys struct {
-	subject int
-	log     int // 0 except for leak, whose log is never the first; -1 if it is not named
-}
-
-// name is a key of Redis in a call.
-type name struct {
-	text   []byte
-	end    int // of the text in the texts of the call
-	hash   uint64
-	log    bool
-	number int // among the KEYS of the script call, from 1
-}
-
-// MarshalBinary returns the key for the client library, which would copy a
-// string.
-func (n *name) MarshalBinary() ([]byte, error) { return n.text, nil }
-
-// String returns the key, for a client library that computes its slot.
-func (n *name) String() string { return string(n.text) }
 
 // Flags of sets and rules in a shape.
 const (
@@ -101,46 +39,6 @@ func (c *Call) pack(begin, tag string, p *store.Plan) {
 	c.Slot, c.Asking = 0, false
 	c.clear(tag)
 	c.fill()
-}
-
-// WantUndo makes a take return undo records.
-func (c *Call) WantUndo() {
-	c.wants = true
-	c.fill()
-}
-
-// WantsUndo reports whether the call returns undo records.
-func (c *Call) WantsUndo() bool { return c.wants }
-
-// GiveBack turns a take into a call that gives back by its undo records, one
-// per rule. If the take made a receipt, under a tag, the call spends it, and gives nothing
-// back if that is spent.
-func (c *Call) GiveBack(list []Undo, tag, receipt string) {
-	c.op, c.undo, c.tag, c.receipt = giveBack, list, tag, receipt
-	c.fill()
-}
-
-// OmitLogs packs c again without naming the logs of leak counters, and reports
-// whether there were any. The script answers an error for which NeedsLog is true
-// if a counter has a log.
-func (c *Call) OmitLogs() bool {
-	if c.bare || !c.logs {
-		return false
-	}
-	c.bare = true
-	c.fill()
-	return true
-}
-
-// NameLogs packs c again with the logs of leak counters, and reports whether
-// they were omitted.
-func (c *Call) NameLogs() bool {
-	if !c.bare {
-		return false
-	}
-	c.bare = false
-	c.fill()
-	return true
 }
 
 func (c *Call) fill() {
@@ -183,6 +81,48 @@ func (c *Call) SubjectKeys(yield func(key []byte) bool) {
 			return
 		}
 	}
+}
+
+// beginReceipt decides whether the call has a receipt.
+func (c *Call) beginReceipt() {
+	switch {
+	case c.takes():
+		if c.kept = c.tag != "" && c.plan.Settles(); !c.kept {
+			return
+		}
+		if c.receipt == "" {
+			c.receipt = store.NewReceipt(store.KeptInRedis)
+		}
+		c.describe()
+	default:
+		c.kept = c.receipt != "" && c.tag != ""
+	}
+}
+
+// nameReceipt appends the name of the receipt's key. Only existing receipts are read.
+func (c *Call) nameReceipt() {
+	if !c.kept {
+		return
+	}
+	c.texts = append(append(append(append(c.texts, c.begin...), '{'), c.tag...), '}')
+	c.texts = append(c.texts, idOf(c.receipt)...)
+	c.key = len(c.names)
+	c.names = append(c.names, name{end: len(c.texts), log: c.takes()})
+}
+
+// idOf returns the part of a receipt that names its key.
+func idOf(receipt string) string { return receipt[1:min(len(receipt), receiptLength)] }
+
+// receiptLength is the length of a receipt's text without what a Cluster appends.
+const receiptLength = 23
+
+// appendKey appends the key of a subject.
+func (c *Call) appendKey(subject []byte) {
+	if c.literal {
+		c.texts = append(append(append(append(c.texts, c.begin...), '{'), subject...), '}')
+		return
+	}
+	c.texts = appendKey(c.texts, c.begin, subject)
 }
 
 // rule appends the numbers of a rule, in the order of lua/plan.lua.
@@ -285,3 +225,153 @@ func flag(set bool, bit int64) int64 {
 
 // Time returns when the call began and when it must end.
 func (c *Call) Time() (start, end time.Time) { return c.start, c.end }
+
+// numbers is a sequence of msgpack integers.
+type numbers struct {
+	bytes []byte
+	count int
+}
+
+// MarshalBinary returns the encoded numbers for the client library.
+func (n *numbers) MarshalBinary() ([]byte, error) { return n.bytes, nil }
+
+func (n *numbers) reset() { n.bytes, n.count = n.bytes[:0], 0 }
+
+// add appends a nonnegative integer.
+func (n *numbers) add(i int64) {
+	n.count++
+	switch {
+	case i < 1<<7:
+		n.bytes = append(n.bytes, byte(i))
+	case i < 1<<16:
+		n.bytes = binary.BigEndian.AppendUint16(append(n.bytes, 0xcd), uint16(i))
+	case i < 1<<32:
+		n.bytes = binary.BigEndian.AppendUint32(append(n.bytes, 0xce), uint32(i))
+	default:
+		n.bytes = binary.BigEndian.AppendUint64(append(n.bytes, 0xcf), uint64(i))
+	}
+}
+
+// addAll appends other numbers.
+func (n *numbers) addAll(other *numbers) {
+	n.bytes, n.count = append(n.bytes, other.bytes...), n.count+other.count
+}
+
+// A key in Redis is PREFIX:2:{S}, and PREFIX:2:{S}:TAG for the log of a leak
+// counter. 2 is the layout. The braces make a Redis Cluster keep all keys of a
+// subject in one slot. With a fixed tag a key is PREFIX:2:{*PREFIX}{S}, which puts
+// all keys into one slot.
+const (
+	// DefaultPrefix is the default prefix of every key.
+	DefaultPrefix = "koala"
+	// MaxPrefix is the largest length of a prefix, in bytes.
+	MaxPrefix = 64
+	// MaxKey is the largest length of a key with its prefix, in bytes.
+	MaxKey = 256
+
+	// layout is the version of keys and values, which lua/plan.lua has, too.
+	layout = 2
+
+	// maxSubject is the largest length of S, in bytes, unless S is a hash. It
+	// keeps common identities legible: two UUIDs still fit. Within MaxKey it
+	// leaves space for any prefix and a tag, but not for a long prefix twice, as
+	// keys with a fixed tag contain it: then S is shorter.
+	maxSubject = 128
+	// aroundSubject is the length of the rest of a key, besides its beginning and
+	// S: the braces, and the longest tag of a log.
+	aroundSubject = len("{}") + len(":17179869183")
+)
+
+// checkPrefix returns an error if the prefix is invalid. Braces would change the
+// hash tag, and blanks or unprintable bytes make the keys hard to find.
+func checkPrefix(prefix string) error {
+	if prefix == "" || len(prefix) > MaxPrefix {
+		return fmt.Errorf("redis prefix %q: %d bytes; want 1 … %d", prefix, len(prefix), MaxPrefix)
+	}
+	for i := range len(prefix) {
+		if c := prefix[i]; c <= ' ' || c > '~' || c == '{' || c == '}' {
+			return fmt.Errorf("redis prefix %q: byte %d is %q; want printable ASCII without blanks and braces", prefix, i, c)
+		}
+	}
+	return nil
+}
+
+// keyBegin returns the beginning of all keys of a prefix, and of a space or "". A fixed
+// tag puts them into one slot: Redis Cluster hashes the content of the first braces. The
+// keys of a subject have one slot in all spaces.
+func keyBegin(prefix, space string, fixed bool) string {
+	begin := fmt.Sprintf("%s:%d:", spaced(prefix, space), layout)
+	if fixed {
+		return begin + "{*" + prefix + "}"
+	}
+	return begin
+}
+
+// spaced returns the prefix of the keys of a space.
+func spaced(prefix, space string) string {
+	if space == "" {
+		return prefix
+	}
+	return prefix + ":" + space
+}
+
+// appendKey appends the key of a subject.
+func appendKey(b []byte, begin string, subject []byte) []byte {
+	b = append(b, begin...)
+	b = append(b, '{')
+	b = appendSubject(b, subject, subjectRoom(begin))
+	return append(b, '}')
+}
+
+// subjectRoom returns the largest length of S in keys that begin with begin.
+func subjectRoom(begin string) int { return min(maxSubject, MaxKey-aroundSubject-len(begin)) }
+
+// literalSubject reports whether a text is an S.
+func literalSubject(text []byte) bool {
+	for _, c := range text {
+		if !plain(c) && c != '%' && c != '#' {
+			return false
+		}
+	}
+	return len(text) > 0
+}
+
+// appendSubject appends S: the subject with special bytes as %XX if that has at
+// most that many bytes, else # and the first 128 bits of its SHA-256. Both are
+// printable, and no two subjects share one, because # itself is a special byte.
+func appendSubject(b, subject []byte, most int) []byte {
+	begin := len(b)
+	if len(subject) == 0 {
+		return append(b, '#') // Redis Cluster ignores empty braces
+	}
+	for _, c := range subject {
+		if len(b)-begin > most {
+			break
+		}
+		if plain(c) {
+			b = append(b, c)
+		} else {
+			b = append(b, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	if len(b)-begin <= most {
+		return b
+	}
+	sum := sha256.Sum256(subject)
+	return hex.AppendEncode(append(b[:begin], '#'), sum[:16])
+}
+
+const digits = "0123456789ABCDEF"
+
+// plain reports whether a byte appears unescaped in a key.
+func plain(c byte) bool {
+	switch {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		return true
+	}
+	switch c {
+	case '-', '_', '.', ':', '/', '@', '+', ',', '=':
+		return true
+	}
+	return false
+}

@@ -2,9 +2,9 @@
 // share. A plan is one call of a Lua script, which Redis runs atomically.
 //
 // The way of a plan: Evaluator.Begin checks it and packs it into a Call
-// (encode.go). Calls that Redis refused a moment ago are answered from memory
+// (call.go, encode.go). Calls that Redis refused a moment ago are answered from memory
 // (refusals.go). A Sender takes the others: a Batcher gathers the calls of many
-// callers (batch.go, departures.go), puts them into bundles, each one call of the script
+// callers (batch.go, sender.go), puts them into bundles, each one call of the script
 // (bundle.go), and exchanges them with the server (exchange.go). The script in
 // lua/ decides and counts; plan.lua describes its argument and its reply.
 // decode.go gives each call its part of the reply, and Evaluator.End reads it.

@@ -11,8 +11,6 @@ import (
 var (
 	//go:embed lua/plan.lua
 	luaPlan string
-	//go:embed lua/counters.lua
-	luaCounters string
 	//go:embed lua/main.lua
 	luaMain string
 	//go:embed lua/windows.lua
@@ -39,7 +37,7 @@ var (
 
 // script is the script that Redis runs in one call. lua/plan.lua describes its
 // argument and its reply.
-var script = luaPlan + luaCounters + luaMain + luaWindows + luaLeak + luaToken + luaHold + luaReceipts +
+var script = luaPlan + luaMain + luaWindows + luaLeak + luaToken + luaHold + luaReceipts +
 	luaDecide + luaLasting + luaLease + luaCarry + luaWrite
 
 // NeedsLog reports whether err is the error of a call that omits the log of a
