@@ -42,7 +42,8 @@ type leaseStep struct {
 	Hits  int64  `json:"hits"`  // 1 by default
 	Only  *int   `json:"only"`  // a rule; all by default
 	Times int    `json:"times"` // once by default
-	// Meanwhile is what happens while requests of a run are on their way to Redis.
+	// Meanwhile is what happens while a request for a part, by a run or an operation, is on
+	// its way to Redis.
 	Meanwhile []leaseStep `json:"meanwhile"`
 
 	Want   string  `json:"want"`   // of a take: admit, refuse or early
@@ -64,6 +65,23 @@ type caseStage struct {
 	meanwhile []leaseStep
 	plan      *store.Plan // of the last take with a receipt
 	receipt   store.Answers
+}
+
+// arriving is a store with the clock of a test. As in Redis, an operation happens at the
+// instant at which it arrives, which may be later than the call began.
+type arriving struct {
+	store.Store
+	now *int64
+}
+
+func (s *arriving) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
+	p.Now = *s.now
+	return s.Store.Evaluate(ctx, p, a)
+}
+
+func (s *arriving) Cancel(ctx context.Context, p *store.Plan, a *store.Answers) error {
+	p.Now = *s.now
+	return s.Store.Cancel(ctx, p, a)
 }
 
 // Lease sends a request for a part, which arrives after the steps of meanwhile.
@@ -93,7 +111,7 @@ func (s *caseStage) carryOut(steps []leaseStep) {
 
 func (s *caseStage) open(at int) {
 	s.pending[at] = nil
-	s.instances[at] = New(s.shared, s, Options{
+	s.instances[at] = New(&arriving{s.shared, &s.now}, s, Options{
 		Clock: func() time.Duration { return time.Duration(s.now-beginning)*time.Millisecond + time.Hour },
 		Now:   func() int64 { return s.now },
 		Run:   func(request func()) { s.pending[at] = append(s.pending[at], request) },
@@ -116,9 +134,9 @@ func (s *caseStage) planOf(step *leaseStep) *store.Plan {
 func (s *caseStage) do(step *leaseStep) {
 	s.Helper()
 	instance := s.instances[step.At]
+	s.meanwhile = step.Meanwhile
 	switch step.Do {
 	case "run":
-		s.meanwhile = step.Meanwhile
 		for len(s.pending[step.At]) > 0 {
 			request := s.pending[step.At][0]
 			s.pending[step.At] = s.pending[step.At][1:]
@@ -135,7 +153,6 @@ func (s *caseStage) do(step *leaseStep) {
 		if s.plan == nil {
 			s.Fatal("no take had a receipt")
 		}
-		s.plan.Now = s.now
 		if err := instance.Cancel(context.Background(), s.plan, &s.receipt); err != nil {
 			s.Fatal(err)
 		}

@@ -93,7 +93,7 @@ func (f *fleet) open() *holder {
 	h := &holder{fleet: f}
 	speed := rapid.IntRange(-9, 9).Draw(f.rt, "thousandths of speed")
 	ahead := rapid.IntRange(0, 1000).Draw(f.rt, "clock ahead, s")
-	h.Store = New(f.redis, h, Options{
+	h.Store = New(&arriving{f.redis, &f.now}, h, Options{
 		Clock: func() time.Duration {
 			passed := time.Duration(f.now-beginning) * time.Millisecond
 			return time.Duration(ahead)*time.Second + passed + passed*time.Duration(speed)/1000
@@ -377,8 +377,7 @@ func (f *fleet) operate(h *holder, op store.Op) {
 	if op == store.Browse {
 		return
 	}
-	p.Now = f.now // a reset gives back first, which takes time
-	f.endBans()
+	f.endBans() // a reset gives back first, which takes time
 	if op != store.Update {
 		f.loseUnreported(rulesOf(p))
 	}
