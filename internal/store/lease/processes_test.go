@@ -35,8 +35,9 @@ type scoreboard struct {
 	early    atomic.Int64 // refusals because of parts
 	// first is the smallest number of admitted takes before a refusal, plus 1; 0 without
 	// refusals.
-	first atomic.Int64
-	spent atomic.Int64 // hits from parts, by instances that were not killed
+	first    atomic.Int64
+	spenders atomic.Int64 // instances that have spent hits from parts and are not killed
+	spent    atomic.Int64 // hits from parts, by instances that were not killed
 }
 
 // openScoreboard maps a file.
@@ -70,10 +71,12 @@ func (s *scoreboard) refused(a *store.Answer) {
 	}
 }
 
-// reaches waits until so many takes are admitted, and reports whether they are after a
-// long time.
+// reaches waits until so many takes are admitted and an instance that is not killed has spent
+// hits of a part, and reports whether that happens within a long time. If one were killed
+// before, it might have held the whole share, and the others would use up the limit without
+// parts before that ends.
 func (s *scoreboard) reaches(admitted int64) bool {
-	for begin := time.Now(); s.admitted.Load() < admitted; time.Sleep(time.Millisecond) { // other processes write the memory
+	for begin := time.Now(); s.admitted.Load() < admitted || s.spenders.Load() == 0; time.Sleep(time.Millisecond) { // other processes write the memory
 		if time.Since(begin) > 5*time.Minute {
 			return false
 		}
@@ -96,8 +99,9 @@ const maxShare = 100
 // drains then. It counts each admitted take before the caller's next one.
 func runInstance(url string, in io.Reader) error {
 	var limit, takes int64
+	var killed bool
 	var path string
-	if _, err := fmt.Fscanf(in, "%d %d %s\n", &limit, &takes, &path); err != nil {
+	if _, err := fmt.Fscanf(in, "%d %d %t %s\n", &limit, &takes, &killed, &path); err != nil {
 		return err
 	}
 	board, err := openScoreboard(path)
@@ -116,6 +120,8 @@ func runInstance(url string, in io.Reader) error {
 	}()
 	faults := make(chan error, callers)
 	var running sync.WaitGroup
+	var reported atomic.Bool // as one of the spenders, unless it is killed
+	reported.Store(killed)
 	for range callers {
 		running.Go(func() {
 			var a store.Answers
@@ -131,6 +137,9 @@ func runInstance(url string, in io.Reader) error {
 					board.admitted.Add(1)
 				} else {
 					board.refused(&a.Sets[0])
+				}
+				if !reported.Load() && s.Stats().Spent > 0 && reported.CompareAndSwap(false, true) {
+					board.spenders.Add(1)
 				}
 			}
 		})
@@ -152,7 +161,7 @@ type instance struct {
 	input   io.Closer
 }
 
-func startInstance(t *testing.T, url, board string, limit, takes int64) *instance {
+func startInstance(t *testing.T, url, board string, limit, takes int64, killed bool) *instance {
 	t.Helper()
 	c := exec.Command(os.Args[0])
 	c.Env, c.Stderr = append(os.Environ(), instanceURL+"="+url), os.Stderr
@@ -164,7 +173,7 @@ func startInstance(t *testing.T, url, board string, limit, takes int64) *instanc
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Process.Kill() })
-	if _, err := fmt.Fprintf(in, "%d %d %s\n", limit, takes, board); err != nil {
+	if _, err := fmt.Fprintf(in, "%d %d %t %s\n", limit, takes, killed, board); err != nil {
 		t.Fatal(err)
 	}
 	return &instance{c, in}
@@ -193,9 +202,9 @@ func TestFourProcessesOnOneCounter(t *testing.T) {
 				if n > 1 {
 					break
 				}
-				i := startInstance(t, server.URL(), path, limit, takes/4)
+				i := startInstance(t, server.URL(), path, limit, takes/4, n == 0)
 				if !board.reaches(limit / 2 * int64(round+1) / int64(rounds)) {
-					t.Error("the instances do not use up half of the limit")
+					t.Error("the instances do not use up half of the limit, or no parts")
 				}
 				if n == 0 {
 					_ = i.command.Process.Kill()
@@ -204,7 +213,7 @@ func TestFourProcessesOnOneCounter(t *testing.T) {
 					t.Error("a drained instance failed")
 				}
 			}
-			i := startInstance(t, server.URL(), path, limit, takes/4)
+			i := startInstance(t, server.URL(), path, limit, takes/4, false)
 			if err := i.command.Wait(); err != nil {
 				t.Errorf("an instance failed: %v", err)
 			}
