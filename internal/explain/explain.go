@@ -3,13 +3,11 @@ package explain
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/mapping"
-	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/internal/sandbox"
 	"github.com/koalagate/koalagate/rules"
@@ -78,31 +76,6 @@ func (q *Question) request() *Request {
 	return &Request{Door: q.options.Door, Method: q.options.Method, Target: q.options.Target}
 }
 
-func listParams(params *rules.Params, origins map[string]string) []Param {
-	list := make([]Param, 0, params.Len())
-	for _, p := range params.List() {
-		list = append(list, Param{p.Name, p.Value, origins[p.Name]})
-	}
-	return list
-}
-
-// absent returns the declared parameters that a request lacks. Most rules that
-// are not met depend on a header that the gateway does not send.
-func absent(set *rules.Set, params *rules.Params) []Param {
-	var list []Param
-	for _, d := range set.Params {
-		if _, ok := params.Get(d.Name); ok {
-			continue
-		}
-		sources := make([]string, len(d.Sources))
-		for i := range d.Sources {
-			sources[i] = d.Sources[i].String()
-		}
-		list = append(list, Param{d.Name, "", strings.Join(sources, " else ")})
-	}
-	return list
-}
-
 // explainer explains one decision.
 type explainer struct {
 	set    *rules.Set
@@ -113,33 +86,75 @@ type explainer struct {
 	refused bool
 }
 
+// Meeting is how a request meets a rule, or why it does not.
+type Meeting struct {
+	Rule *rules.Rule
+	// Match is nil if the request does not meet the rule.
+	Match *rules.Match
+	// Holding and Failed are the conditions of a rule that is not met, without those on
+	// responses. If none fails and the rule is active, it is unlimited for the request.
+	Holding, Failed []*rules.Condition
+	Active          bool // by its since and until
+}
+
+// Meet returns whether the conditions of a rule hold, and the rule is active at now, in ms
+// since the epoch. The result has no match.
+func Meet(r *rules.Rule, params *rules.Params, now int64) Meeting {
+	m := Meeting{Rule: r, Active: r.ActiveAt(now)}
+	for _, c := range r.Conditions {
+		switch {
+		case c.OfResponse(): // known at the settlement
+		case c.Holds(params):
+			m.Holding = append(m.Holding, c)
+		default:
+			m.Failed = append(m.Failed, c)
+		}
+	}
+	return m
+}
+
+// Each calls f for all rules in the order in which they are tried, at now, in ms since the
+// epoch. The error comes from ctx.
+func Each(ctx context.Context, set *rules.Set, params *rules.Params, now int64, f func(m *Meeting)) error {
+	matches := rules.Matches{Now: now}
+	set.Match(params, &matches)
+	next := 0
+	for _, r := range set.Rules {
+		if err := pace.Step(ctx); err != nil {
+			return err
+		}
+		if next < len(matches.List) && matches.List[next].Rule == r {
+			f(&Meeting{Rule: r, Match: &matches.List[next], Active: true})
+			next++
+			continue
+		}
+		m := Meet(r, params, now)
+		f(&m)
+	}
+	return nil
+}
+
 // rules explains all rules in the order in which they are tried.
 func (e *explainer) rules(ctx context.Context) ([]Rule, error) {
-	matches := rules.Matches{Now: e.now}
-	e.set.Match(e.params, &matches)
 	list := make([]Rule, 0, len(e.set.Rules))
-	next, decided := 0, e.refused
-	for _, r := range e.set.Rules {
-		if err := pace.Step(ctx); err != nil {
-			return nil, err
-		}
+	decided := e.refused
+	err := Each(ctx, e.set, e.params, e.now, func(m *Meeting) {
+		r := m.Rule
 		x := Rule{
 			Return: r.Return, Name: r.Name, File: r.Pos.File, Line: r.Pos.Line,
 			Method: r.Method.String(), Limit: limitText(r, &r.Limits), Result: r.Result.Number,
 		}
-		if next < len(matches.List) && matches.List[next].Rule == r {
-			x.Limit = limitText(r, &matches.List[next].Limits)
-			e.explainMatch(&x, &matches.List[next], decided)
+		if m.Match != nil {
+			x.Limit = limitText(r, &m.Match.Limits)
+			e.explainMatch(&x, m.Match, decided)
 			decided = decided || r == e.answer.Decider
-			next++
 		} else {
-			x.Outcome, x.Inactive = NotMet, e.inactive(r)
-			e.explainConditions(&x, r)
+			e.explainUnmet(&x, m)
 		}
 		x.Thresholds = e.thresholds(r)
 		list = append(list, x)
-	}
-	return list, nil
+	})
+	return list, err
 }
 
 // thresholds returns the thresholds of a rule that depend on the request.
@@ -154,31 +169,28 @@ func (e *explainer) thresholds(r *rules.Rule) []Threshold {
 	return list
 }
 
-// inactive returns when a rule is active, "" if it is now.
-func (e *explainer) inactive(r *rules.Rule) string {
+// activity returns when a rule is active that is not active now.
+func (e *explainer) activity(r *rules.Rule) string {
 	const layout = "2006-01-02 15:04:05 MST"
-	switch {
-	case r.ActiveAt(e.now):
-		return ""
-	case r.Until != 0 && e.now >= r.Until:
+	if r.Until != 0 && e.now >= r.Until {
 		return "active until " + time.UnixMilli(r.Until).In(e.set.Zone).Format(layout)
 	}
 	return "active from " + time.UnixMilli(r.Since).In(e.set.Zone).Format(layout)
 }
 
-// explainConditions lists the conditions of r that fail, and counts the others.
-func (e *explainer) explainConditions(x *Rule, r *rules.Rule) {
-	for _, c := range r.Conditions {
-		switch {
-		case c.OfResponse(): // known at the settlement
-		case !c.Holds(e.params):
-			value, _ := e.params.Get(c.Name)
-			x.Failed = append(x.Failed, Condition{c.String(), c.Name, strings.TrimSpace(value)})
-		case c.Selects():
+// explainUnmet fills in why a rule is not met.
+func (e *explainer) explainUnmet(x *Rule, m *Meeting) {
+	x.Outcome, x.holding = NotMet, len(m.Holding)
+	if !m.Active {
+		x.Inactive = e.activity(m.Rule)
+	}
+	for _, c := range m.Failed {
+		value, _ := e.params.Get(c.Name)
+		x.Failed = append(x.Failed, Condition{c.String(), c.Name, strings.TrimSpace(value)})
+	}
+	for _, c := range m.Holding {
+		if c.Selects() {
 			x.selecting++
-			fallthrough
-		default:
-			x.holding++
 		}
 	}
 }
@@ -221,63 +233,4 @@ func (e *explainer) decision(d *engine.Decision) *Decision {
 		x.Nearest = &Quota{a.Quota.Rule.Return, a.Quota.Rule.Name, a.Quota.Remaining, a.Quota.Limit}
 	}
 	return x
-}
-
-// windowText returns the window of a count rule in words.
-func windowText(r *rules.Rule, l *rules.Limits) string {
-	var unit string
-	switch r.Unit {
-	case rules.Epoch:
-		return fmt.Sprintf("%d s since the epoch", l.Time)
-	case rules.Minute:
-		unit = "minute"
-	case rules.Hour:
-		unit = "hour"
-	case rules.Week:
-		unit = "week"
-	case rules.Month:
-		unit = "month"
-	case rules.Year:
-		unit = "year"
-	default:
-		if l.Time != rules.Day {
-			return fmt.Sprintf("%d s", l.Time)
-		}
-		unit = "day"
-	}
-	if r.From > 1 {
-		return fmt.Sprintf("a calendar %s from day %d", unit, r.From)
-	}
-	return "a calendar " + unit
-}
-
-// Limit returns the limit of a rule in words, for requests to which no threshold gives
-// another value.
-func Limit(r *rules.Rule) string { return limitText(r, &r.Limits) }
-
-// limitText returns the limit of a rule in words.
-func limitText(r *rules.Rule, l *rules.Limits) string {
-	window, is := fmt.Sprintf("%d s", l.Time), method.Of(r.Method)
-	if is.Windows {
-		window = windowText(r, l)
-	}
-	text := is.Limit(l.Count, l.Base, l.Burst, window)
-	switch {
-	case r.Ban > 0:
-		text += fmt.Sprintf(", a refusal bans for %d s", r.Ban)
-	case r.Wait > 0:
-		text += fmt.Sprintf(", waiting up to %g s", float64(r.Wait)/1000)
-	}
-	if r.Overdraft {
-		text += ", counting what it refuses"
-	}
-	switch {
-	case r.IsOutcome():
-		text += fmt.Sprintf(", counted by the response within %d s", r.Settle)
-	case r.Settle > 0:
-		text += fmt.Sprintf(", settled within %d s", r.Settle)
-	case r.Lease > 0:
-		text += fmt.Sprintf(", up to %g %% of it held in advance by instances", float64(r.Lease)/10)
-	}
-	return text
 }

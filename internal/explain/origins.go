@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"net/url"
+	"strings"
 
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
@@ -39,6 +40,31 @@ func (q *Question) params(ctx context.Context, set *rules.Set) (*rules.Params, m
 func (q *Question) Params(ctx context.Context, set *rules.Set) (*rules.Params, error) {
 	params, _, err := q.params(ctx, set)
 	return params, err
+}
+
+func listParams(params *rules.Params, origins map[string]string) []Param {
+	list := make([]Param, 0, params.Len())
+	for _, p := range params.List() {
+		list = append(list, Param{p.Name, p.Value, origins[p.Name]})
+	}
+	return list
+}
+
+// absent returns the declared parameters that a request lacks. Most rules that
+// are not met depend on a header that the gateway does not send.
+func absent(set *rules.Set, params *rules.Params) []Param {
+	var list []Param
+	for _, d := range set.Params {
+		if _, ok := params.Get(d.Name); ok {
+			continue
+		}
+		sources := make([]string, len(d.Sources))
+		for i := range d.Sources {
+			sources[i] = d.Sources[i].String()
+		}
+		list = append(list, Param{d.Name, "", strings.Join(sources, " else ")})
+	}
+	return list
 }
 
 // originTracer finds the origins of parameters by mapping a request repeatedly,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/explain"
 	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -50,32 +51,23 @@ func (w *WhyRule) decides() bool {
 // whyMatches returns the rules that a request meets, and the rules that only one
 // condition keeps from it. The error comes from ctx.
 func whyMatches(ctx context.Context, set *rules.Set, params *rules.Params, now int64) ([]WhyRule, error) {
-	matches := rules.Matches{Now: now}
-	set.Match(params, &matches)
 	list := []WhyRule{}
-	next := 0
-	for _, r := range set.Rules {
-		if err := pace.Step(ctx); err != nil {
-			return nil, err
-		}
-		if next < len(matches.List) && matches.List[next].Rule == r {
-			m := &matches.List[next]
-			next++
-			row := rowOf(r)
-			row.Matched, row.match = true, m
-			if r.Counts() {
-				row.Identity = identityOf(m)
+	err := explain.Each(ctx, set, params, now, func(m *explain.Meeting) {
+		row := rowOf(m.Rule)
+		switch {
+		case m.Match != nil:
+			row.Matched, row.match = true, m.Match
+			if m.Rule.Counts() {
+				row.Identity = identityOf(m.Match)
 			}
-			list = append(list, row)
-			continue
+		case len(m.Failed) > 1:
+			return
+		default:
+			row.Why = unmet(m)
 		}
-		if failed := failing(r, params); len(failed) == 1 || len(failed) == 0 {
-			row := rowOf(r)
-			row.Why = unmet(r, failed, now)
-			list = append(list, row)
-		}
-	}
-	return list, nil
+		list = append(list, row)
+	})
+	return list, err
 }
 
 // whyIdentity returns the rules that count by one of the parameters, with the identity
@@ -131,11 +123,11 @@ func (w *WhyRule) complete(m *rules.Match, params *rules.Params, now int64) {
 	for _, p := range params.List() {
 		full.SetNamed(params.FullName(p.Name), p.Value)
 	}
-	failed := failing(m.Rule, full)
-	if w.Matched = len(failed) == 0 && m.Rule.ActiveAt(now); w.Matched {
+	meeting := explain.Meet(m.Rule, full, now)
+	if w.Matched = len(meeting.Failed) == 0 && meeting.Active; w.Matched {
 		w.Why = effect(m.Rule)
 	} else {
-		w.Why = unmet(m.Rule, failed, now)
+		w.Why = unmet(&meeting)
 	}
 }
 
@@ -168,27 +160,16 @@ func exceptionWhy(x *engine.Exception) string {
 	return fmt.Sprintf("an exception sets its count to %d until %s", x.Count, until)
 }
 
-// failing returns the conditions that do not hold.
-func failing(r *rules.Rule, params *rules.Params) []*rules.Condition {
-	var list []*rules.Condition
-	for _, c := range r.Conditions {
-		if !c.OfResponse() && !c.Holds(params) {
-			list = append(list, c)
-		}
-	}
-	return list
-}
-
 // unmet returns why a request does not meet a rule.
-func unmet(r *rules.Rule, failed []*rules.Condition, now int64) string {
+func unmet(m *explain.Meeting) string {
 	var reasons []string
-	for _, c := range failed {
+	for _, c := range m.Failed {
 		reasons = append(reasons, c.String())
 	}
 	switch {
 	case len(reasons) > 0:
 		return "requests must also meet " + strings.Join(reasons, "; ")
-	case !r.ActiveAt(now):
+	case !m.Active:
 		return "it is not active now: see its since= and until="
 	}
 	return "it is unlimited for these parameters"

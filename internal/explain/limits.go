@@ -1,12 +1,74 @@
 package explain
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/envoylimits"
 	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/internal/method"
+	"github.com/koalagate/koalagate/rules"
 )
+
+// Limit returns the limit of a rule in words, for requests to which no threshold gives
+// another value.
+func Limit(r *rules.Rule) string { return limitText(r, &r.Limits) }
+
+// limitText returns the limit of a rule in words.
+func limitText(r *rules.Rule, l *rules.Limits) string {
+	window, is := fmt.Sprintf("%d s", l.Time), method.Of(r.Method)
+	if is.Windows {
+		window = windowText(r, l)
+	}
+	text := is.Limit(l.Count, l.Base, l.Burst, window)
+	switch {
+	case r.Ban > 0:
+		text += fmt.Sprintf(", a refusal bans for %d s", r.Ban)
+	case r.Wait > 0:
+		text += fmt.Sprintf(", waiting up to %g s", float64(r.Wait)/1000)
+	}
+	if r.Overdraft {
+		text += ", counting what it refuses"
+	}
+	switch {
+	case r.IsOutcome():
+		text += fmt.Sprintf(", counted by the response within %d s", r.Settle)
+	case r.Settle > 0:
+		text += fmt.Sprintf(", settled within %d s", r.Settle)
+	case r.Lease > 0:
+		text += fmt.Sprintf(", up to %g %% of it held in advance by instances", float64(r.Lease)/10)
+	}
+	return text
+}
+
+// windowText returns the window of a count rule in words.
+func windowText(r *rules.Rule, l *rules.Limits) string {
+	var unit string
+	switch r.Unit {
+	case rules.Epoch:
+		return fmt.Sprintf("%d s since the epoch", l.Time)
+	case rules.Minute:
+		unit = "minute"
+	case rules.Hour:
+		unit = "hour"
+	case rules.Week:
+		unit = "week"
+	case rules.Month:
+		unit = "month"
+	case rules.Year:
+		unit = "year"
+	default:
+		if l.Time != rules.Day {
+			return fmt.Sprintf("%d s", l.Time)
+		}
+		unit = "day"
+	}
+	if r.From > 1 {
+		return fmt.Sprintf("a calendar %s from day %d", unit, r.From)
+	}
+	return "a calendar " + unit
+}
 
 // Imported explains the imported limit of a descriptor.
 type Imported struct {
