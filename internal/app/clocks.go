@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/delay"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/internal/store/remote"
 )
@@ -63,20 +64,13 @@ func (w *clockWatch) record(name string, shows time.Time, elapsed time.Duration)
 
 // run reads all clocks until ctx is done. redis is nil without Redis.
 func (w *clockWatch) run(ctx context.Context, redis remote.Store) {
-	tick := time.NewTicker(clockInterval)
-	defer tick.Stop()
-	for {
+	delay.Every(ctx, clockInterval, nil, func() {
 		now := time.Now()
 		w.record(machineClock, now, now.Sub(w.begin))
 		if redis != nil {
 			w.readRedis(ctx, redis)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	})
 }
 
 // readRedis reads the clocks of Redis.

@@ -1,4 +1,4 @@
-// Package delay waits for a time or for the end of a context.
+// Package delay waits for a time or for the end of a context, and repeats work until then.
 package delay
 
 import (
@@ -13,5 +13,19 @@ func Wait(ctx context.Context, d time.Duration) bool {
 		return false
 	case <-time.After(d):
 		return true
+	}
+}
+
+// Every calls f at once, and again after each interval, until ctx is done. The interval
+// begins when f returns, so that work that is slow, or fails slowly, is not repeated without
+// a pause. A value from wake, which may be nil, ends the interval.
+func Every(ctx context.Context, interval time.Duration, wake <-chan struct{}, f func()) {
+	for ctx.Err() == nil {
+		f()
+		select {
+		case <-ctx.Done():
+		case <-time.After(interval):
+		case <-wake:
+		}
 	}
 }

@@ -3,6 +3,8 @@ package exceptions
 import (
 	"context"
 	"time"
+
+	"github.com/koalagate/koalagate/internal/delay"
 )
 
 const (
@@ -19,10 +21,8 @@ func (k *Keeper) Run(ctx context.Context) {
 	if k.records != nil {
 		every = followEvery
 	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
 	next := k.now().Add(dropEvery)
-	for {
+	delay.Every(ctx, every, nil, func() {
 		if k.records != nil {
 			k.follow(ctx)
 		}
@@ -30,12 +30,7 @@ func (k *Keeper) Run(ctx context.Context) {
 			next = now.Add(dropEvery)
 			k.prune(ctx)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	})
 }
 
 // prune forgets exceptions that have ended, also in Redis.

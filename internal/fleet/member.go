@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/delay"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -241,24 +242,15 @@ type beatResult struct {
 
 // beatUntil sends heartbeats until ctx is done, and takes leave then.
 func (m *Member) beatUntil(ctx context.Context, to chan<- beatResult) {
-	pause := time.NewTimer(0)
-	defer pause.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			// Otherwise a publish would wait for this instance until it counts as gone.
-			m.beat(context.WithoutCancel(ctx), true)
-			return
-		case <-pause.C:
-		case <-m.trigger:
-		}
+	delay.Every(ctx, beatInterval, m.trigger, func() {
 		b := m.beat(ctx, false)
 		select {
 		case to <- b:
 		case <-ctx.Done():
 		}
-		pause.Reset(beatInterval)
-	}
+	})
+	// Otherwise a publish would wait for this instance until it counts as gone.
+	m.beat(context.WithoutCancel(ctx), true)
 }
 
 func (m *Member) beat(ctx context.Context, leaves bool) beatResult {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/delay"
 	"github.com/koalagate/koalagate/internal/fleet"
 	"github.com/koalagate/koalagate/internal/trial"
 	"github.com/koalagate/koalagate/internal/whatif"
@@ -30,15 +31,7 @@ func (r *trials) want(next *fleet.Tried) {
 
 // follow begins and ends the trials of published versions until ctx is done.
 func (r *trials) follow(ctx context.Context) {
-	retry := time.NewTicker(trialRetry)
-	defer retry.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-r.changed:
-		case <-retry.C:
-		}
+	delay.Every(ctx, trialRetry, r.changed, func() {
 		r.mu.Lock()
 		wanted, current := r.wanted, r.current
 		r.mu.Unlock()
@@ -50,7 +43,7 @@ func (r *trials) follow(ctx context.Context) {
 				r.slow.Warn("a version is not tried here", "version", wanted.Number, "error", err)
 			}
 		}
-	}
+	})
 }
 
 // beginPublished begins the trial of a version that is on trial in Redis.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/app"
+	"github.com/koalagate/koalagate/internal/delay"
 	"github.com/koalagate/koalagate/internal/envoylimits"
 	"github.com/koalagate/koalagate/internal/fleet"
 	"github.com/koalagate/koalagate/internal/loglimit"
@@ -194,16 +195,7 @@ func (r *trials) counts() metrics.Trial {
 // watch reports the trial until ctx is done: in events, to the other instances, and in the
 // log if it dropped calls.
 func (r *trials) watch(ctx context.Context) {
-	tick := time.NewTicker(trialInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			r.reportCurrent() //nolint:contextcheck // a call of Redis has a deadline of its own
-		}
-	}
+	delay.Every(ctx, trialInterval, nil, r.reportCurrent)
 }
 
 // reportCurrent reports the current trial if its counts have changed. It leaves a trial that

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/delay"
 	"github.com/koalagate/koalagate/internal/fleet/minutes"
 	"github.com/koalagate/koalagate/internal/loglimit"
 )
@@ -75,17 +76,7 @@ func (r *Recorder) Run(ctx context.Context) {
 	if r.o.Shared != nil {
 		writer.Go(func() { minutes.Keep(ctx, writeInterval, r.o.Now, r.share) })
 	}
-	tick := time.NewTicker(sampleInterval)
-	defer tick.Stop()
-	r.sample()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			r.sample()
-		}
-	}
+	delay.Every(ctx, sampleInterval, nil, r.sample)
 }
 
 // sample adds to the current minute what was decided since the last sample, and sends the

@@ -3,6 +3,8 @@ package minutes
 import (
 	"context"
 	"time"
+
+	"github.com/koalagate/koalagate/internal/delay"
 )
 
 // endTimeout bounds the last call of Keep.
@@ -11,26 +13,19 @@ const endTimeout = 500 * time.Millisecond
 // Of returns the minute of a time, counted from the epoch.
 func Of(t time.Time) int64 { return t.Unix() / 60 }
 
-// Keep calls share with the current minute every interval until ctx is done, with each
+// Keep calls share with the current minute at once and after every interval until ctx is done, with each
 // minute once more when it is over, and with the last one at the end.
 func Keep(ctx context.Context, interval time.Duration, now func() time.Time, share func(ctx context.Context, minute int64)) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
 	last := Of(now())
-	for {
-		select {
-		case <-ctx.Done():
-			// The end of an instance does not wait long for Redis.
-			final, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-			defer cancel()
-			share(final, last)
-			return
-		case <-tick.C:
-		}
+	delay.Every(ctx, interval, nil, func() {
 		if current := Of(now()); current != last {
 			share(ctx, last)
 			last = current
 		}
 		share(ctx, last)
-	}
+	})
+	// The end of an instance does not wait long for Redis.
+	final, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	share(final, last)
 }

@@ -16,6 +16,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/koalagate/koalagate/internal/delay"
 	"github.com/koalagate/koalagate/internal/loglimit"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
@@ -104,18 +105,11 @@ func (k *Keeper) Set(ctx context.Context, modes map[string]string) error {
 
 // Run follows the modes until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
+	delay.Every(ctx, interval, nil, func() {
 		if err := k.read(ctx); err != nil && ctx.Err() == nil {
 			k.warner.Warn("the modes that operators set for all instances cannot be read", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	})
 }
 
 // read applies the modes that are new, and undoes those that are not in Redis any more.
