@@ -125,14 +125,15 @@ func good(t *testing.T) *anypb.Any {
 // it is accepted, refused, changes its mind, or ends its streams. The last valid limits stay.
 func TestFloodsAreReadAtThePaceOfTheClient(t *testing.T) {
 	t.Parallel()
-	lasts := time.Second
+	more := int64(1)
 	if *long {
-		lasts = 30 * time.Second
+		more = 30
 	}
 	for name, c := range map[string]struct {
 		serve func(t *testing.T) func(*hostile, stream) error
-		// most and refused are the numbers of responses that are processed and refused at once.
-		most, refused int64
+		// atOnce and refused are the numbers of responses that are processed and refused at
+		// once. More are read at two a second at most.
+		atOnce, refused int64
 	}{
 		"one version without end": {func(t *testing.T) func(*hostile, stream) error {
 			return func(h *hostile, s stream) error {
@@ -142,7 +143,7 @@ func TestFloodsAreReadAtThePaceOfTheClient(t *testing.T) {
 					}
 				}
 			}
-		}, 110, 0},
+		}, 100, 0},
 		"a refused version without end": {func(t *testing.T) func(*hostile, stream) error {
 			return func(h *hostile, s stream) error {
 				if err := h.send(s, "1", good(t)); err != nil {
@@ -154,7 +155,7 @@ func TestFloodsAreReadAtThePaceOfTheClient(t *testing.T) {
 					}
 				}
 			}
-		}, 30, 22},
+		}, 21, 20},
 		"versions that change": {func(t *testing.T) func(*hostile, stream) error {
 			return func(h *hostile, s stream) error {
 				for i := 0; ; i++ {
@@ -163,7 +164,7 @@ func TestFloodsAreReadAtThePaceOfTheClient(t *testing.T) {
 					}
 				}
 			}
-		}, 110, 0},
+		}, 100, 0},
 		"answers that return": {func(t *testing.T) func(*hostile, stream) error {
 			return func(_ *hostile, s stream) error { // each NACK is answered with the same nonce, an empty one, or another's
 				for i := 0; ; i++ {
@@ -179,25 +180,32 @@ func TestFloodsAreReadAtThePaceOfTheClient(t *testing.T) {
 					}
 				}
 			}
-		}, 30, 22},
+		}, 21, 20},
 		"streams that end at once": {func(t *testing.T) func(*hostile, stream) error {
 			return func(h *hostile, s stream) error { return h.send(s, "1", good(t)) }
-		}, 110, 0},
+		}, 11, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			begun := time.Now()
 			h, address := startHostile(t, c.serve(t))
 			to, lines := runLogging(t, address, nil)
-			waitFor(t, "loaded", func() bool { return to.loaded() > 0 })
-			time.Sleep(lasts)
+			waitFor(t, "more responses processed than at once", func() bool {
+				processed, _ := to.counts()
+				return processed >= c.atOnce+more
+			})
 			processed, refused := to.counts()
-			t.Logf("%d streams, %d responses sent, %d processed, %d of them refused, %d log lines", h.streams.Load(), h.sent.Load(), processed, refused, strings.Count(lines.String(), "\n"))
-			seconds := int64(lasts / time.Second)
-			if most := c.most + 3*seconds; processed > most || refused > c.refused+seconds || refused == 0 && c.refused > 0 {
-				t.Errorf("%d responses processed, %d of them refused; want at most %d and %d", processed, refused, most, c.refused+seconds)
+			written, took := int64(strings.Count(lines.String(), "\n")), time.Since(begun)
+			t.Logf("%d streams, %d responses sent, %d processed, %d of them refused, %d log lines in %v", h.streams.Load(), h.sent.Load(), processed, refused, written, took)
+			seconds := int64(took/time.Second) + 1
+			if processed > c.atOnce+2*seconds || refused > c.refused+seconds || refused == 0 && c.refused > 0 {
+				t.Errorf("%d responses processed, %d of them refused; want at most %d and %d", processed, refused, c.atOnce+2*seconds, c.refused+seconds)
 			}
-			if n := int64(strings.Count(lines.String(), "\n")); n > 100+4*seconds {
-				t.Errorf("%d log lines", n)
+			if took < time.Duration(more)*time.Second/2 {
+				t.Errorf("%d responses were processed in %v; want at most %d at once, and two a second", processed, took, c.atOnce)
+			}
+			if written > 100+4*seconds {
+				t.Errorf("%d log lines", written)
 			}
 			if to.loaded() == 0 {
 				t.Error("the limits were lost")
