@@ -87,8 +87,25 @@ func (s *Store) runSplit(ctx context.Context, p *store.Plan, op store.Op, select
 		merge(a, i, parts, op, (*part).answersAfter)
 	}
 	if op == store.Browse && p.Allowed(a) {
-		setTurn(a, parts)
+		return s.browseTurn(ctx, p, a, parts)
 	}
+	return nil
+}
+
+// browseTurn reports the longest wait of the rules that a browse reaches. A part does not know
+// that a rule in another slot decides and allows, and takes one of its own for a refusal: if
+// there is one, the rules above the deciders that may wait are asked alone.
+func (s *Store) browseTurn(ctx context.Context, p *store.Plan, a *store.Answers, parts []*part) error {
+	if slices.ContainsFunc(a.Sets, func(set store.Answer) bool { return set.Decider >= 0 }) {
+		parts = s.split(p, store.Browse, func(i, j int) bool {
+			d := a.Sets[i].Decider
+			return p.Sets[i].Rules[j].Wait > 0 && (d < 0 || j < d)
+		})
+		if err := s.runParts(ctx, parts); err != nil {
+			return err
+		}
+	}
+	setTurn(a, parts)
 	return nil
 }
 

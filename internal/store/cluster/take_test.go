@@ -34,6 +34,40 @@ func answer(t *testing.T, s store.Store, op store.Op, sets ...store.Set) store.A
 
 func allows(rules ...store.Rule) store.Set { return store.Set{Allows: true, Rules: rules} }
 
+// TestBrowseWaitsForTheRulesItReaches browses over slots in which a rule decides and allows:
+// those above it may wait, in its slot too, and those below it do not.
+func TestBrowseWaitsForTheRulesItReaches(t *testing.T) {
+	r := storetest.StartCluster(t, 3, false).Open(t, redis.Options{Linger: time.Hour})
+	decider := about("one", store.Rule{Return: 1, Method: store.Count, Time: store.Day, Count: 1, Allows: true})
+	queue := store.Rule{Return: 2, Method: store.Token, Time: 60, Count: 6, Burst: 6, Wait: 60_000}
+	same, other := about("one", queue), about("other", queue)
+	answer(t, r, store.Take, allows(decider))
+	for _, rule := range []store.Rule{same, other} {
+		rule.Weight = 6
+		answer(t, r, store.Take, allows(rule))
+	}
+	for name, c := range map[string]struct {
+		sets   []store.Set
+		wait   int64
+		waiter [2]int
+	}{
+		"below the decider":           {[]store.Set{allows(decider, other)}, 0, [2]int{}},
+		"above it":                    {[]store.Set{allows(other, decider)}, 10_000, [2]int{}},
+		"above it, in its slot":       {[]store.Set{allows(same, decider, other)}, 10_000, [2]int{}},
+		"in another set, in its slot": {[]store.Set{allows(decider, other), allows(same)}, 10_000, [2]int{1, 0}},
+		"in another set and slot":     {[]store.Set{allows(decider), allows(other)}, 10_000, [2]int{1, 0}},
+	} {
+		p := &store.Plan{Op: store.Browse, Now: 1_793_505_600_000, Zone: time.UTC, Patience: 60_000, Sets: c.sets}
+		var a store.Answers
+		if err := r.Evaluate(context.Background(), p, &a); err != nil {
+			t.Fatal(err)
+		}
+		if !p.Allowed(&a) || a.Wait != c.wait || a.Waiter != c.waiter {
+			t.Errorf("%s: a wait of %d ms by rule %v; want %d ms by rule %v", name, a.Wait, a.Waiter, c.wait, c.waiter)
+		}
+	}
+}
+
 // TestGiveBackKeepsItsSubjects overwrites the subjects of a plan as soon as it is
 // refused, as the engine does, while hits are given back. They must be given back
 // to the original subjects only.
