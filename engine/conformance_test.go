@@ -84,7 +84,7 @@ func TestConformance(t *testing.T) {
 		stores["redis, "+way.Name] = func(t *testing.T) store.Store { return server.Open(t, way.Set, lingering) }
 	}
 	stores["redis, on and off in turn"] = func(t *testing.T) store.Store { return server.OpenInTurn(t, lingering) }
-	for _, file := range []string{"named", "random", "second"} {
+	for _, file := range []string{"named", "random", "second", "third"} {
 		for _, sc := range scenarios(t, "testdata/"+file+".jsonl") {
 			for name, open := range stores {
 				t.Run(file+"/"+sc.Name+"/"+name, func(t *testing.T) { sc.run(t, open(t)) })

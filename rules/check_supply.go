@@ -178,10 +178,19 @@ func (s *supply) isTwin(a, b string) bool { return a == b || slices.Contains(s.t
 func (r *Rule) doors() (names []string, selects bool) {
 	for _, c := range r.Conditions {
 		if c.Name == "door" && c.Selects() {
-			return c.texts, true
+			return c.selectedDoors(), true
 		}
 	}
 	return nil, false
+}
+
+// selectedDoors returns the doors for which a condition on the door holds; none for a word
+// list, which changes at run time.
+func (c *Condition) selectedDoors() []string {
+	if c.form != formGlob {
+		return c.texts
+	}
+	return slices.DeleteFunc(slices.Clone(doorNames), func(name string) bool { return !c.matches(name) })
 }
 
 // selectsDoor reports whether the rule requires a door, and one with a property satisfies

@@ -17,6 +17,7 @@ const (
 	formAbove               // >
 	formBelow               // <
 	formDict                // @ list
+	formGlob                // ~ pattern
 )
 
 // forms describe the forms. What does not depend on the value of the parameter asks this
@@ -33,12 +34,13 @@ var forms = [...]struct {
 	formAbove:   {unending: true, integers: true},
 	formBelow:   {unending: true, integers: true},
 	formDict:    {spaced: true},
+	formGlob:    {unending: true, spaced: true},
 }
 
 // Condition is a rule's condition on one parameter. It is immutable.
 type Condition struct {
 	Name    string // the parameter
-	Negated bool   // !=, !@, !<, !>
+	Negated bool   // !=, !@, !<, !>, !~
 	Joint   bool   // {~}: the parameter is not part of the identity
 	Pos     Position
 
@@ -46,6 +48,7 @@ type Condition struct {
 	written string  // the canonical text
 	bound   int64   // formAbove, formBelow
 	dicts   []*Dict // formDict: the value is in any of them
+	globs   []glob  // formGlob: the value matches any of them
 
 	// formList. A ranged list compares integers and addresses by value; any other
 	// list compares only addresses by value. The texts are words, quoted values and
@@ -98,6 +101,8 @@ func (c *Condition) holds(v *value) bool {
 		return v.isInteger && (v.integer < c.bound) != c.Negated
 	case formDict:
 		return c.isInDicts(v) != c.Negated
+	case formGlob:
+		return c.matches(v.text) != c.Negated
 	case formList:
 		if c.isListed(v) {
 			return !c.Negated
@@ -111,6 +116,16 @@ func (c *Condition) holds(v *value) bool {
 func (c *Condition) isInDicts(v *value) bool {
 	for _, d := range c.dicts {
 		if d.contains(v) {
+			return true
+		}
+	}
+	return false
+}
+
+// matches reports whether the text matches one of the patterns of formGlob.
+func (c *Condition) matches(text string) bool {
+	for i := range c.globs {
+		if c.globs[i].matches(text) {
 			return true
 		}
 	}

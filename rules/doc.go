@@ -32,7 +32,7 @@
 //
 // A rule matches if all its conditions hold: = and != with values, ranges, patterns
 // (10.*.24.*) and blocks; =+ and !=+ for a present and an absent parameter; < and >;
-// @ and !@ for word lists. The values of its parameters, without parameters marked {~}, are
+// @ and !@ for word lists; ~ and !~ for patterns of text (*bot*). The values of its parameters, without parameters marked {~}, are
 // the identity of its counter. Methods: direct decides at once; count has a window;
 // base has free hits per day, then a window; leak is a sliding window; token is a
 // bucket; hold limits what is in use at the same time, until a settlement frees it.
@@ -41,7 +41,7 @@
 // declares:
 //
 //	base      errors.go findings.go position.go spelling.go value.go
-//	deciding  rule.go condition.go threshold.go dict.go table.go params.go
+//	deciding  rule.go condition.go glob.go threshold.go dict.go table.go params.go
 //	          routes.go set.go index.go want.go rangetree.go match.go named_identity.go
 //	          compare.go
 //	reading   parse*.go format*.go

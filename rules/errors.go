@@ -59,6 +59,7 @@ var (
 	errRuleName    = vocabulary.Define("E047", "two rules have the same name")
 	errInstant     = vocabulary.Define("E048", "invalid date or time")
 	errNeverActive = vocabulary.Define("E049", "until is not after since")
+	errGlobs       = vocabulary.Define("E050", "a condition has too many patterns")
 )
 
 // Errors in a line of [dicts] and [settings].

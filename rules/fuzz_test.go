@@ -100,7 +100,7 @@ func (r *Rule) isUnlimitedFor(p *Params) bool {
 // FuzzCondition checks that the canonical text of a condition means the same as the
 // original.
 func FuzzCondition(f *testing.F) {
-	for _, c := range []string{"x=ask", "x=7,1-100", `x="a;b]","\\"`, "x!=10.*.0.1-11.0.*.*{~}", "x @ vip", "x-NOTIN-vip{*}", "x ! < -5", "x=2001:DB8::/32,::ffff:1.2.3.4", "x=a b=c"} {
+	for _, c := range []string{"x=ask", "x=7,1-100", `x="a;b]","\\"`, "x!=10.*.0.1-11.0.*.*{~}", "x @ vip", "x-NOTIN-vip{*}", "x ! < -5", "x=2001:DB8::/32,::ffff:1.2.3.4", "x=a b=c", `x ~ a*?b,"\*?\\"`, "x!~é?*,??{~}"} {
 		for _, v := range []string{"7", "ask", " 10.0.0.1", "2001:db8::1", `\`} {
 			f.Add(c, v)
 		}

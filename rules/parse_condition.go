@@ -30,6 +30,7 @@ var operators = []struct {
 	{'<', []string{"<"}, parseBound(formBelow, '<')},
 	{'>', []string{">"}, parseBound(formAbove, '>')},
 	{'@', []string{"@", "!@"}, parseListed},
+	{'~', []string{"~", "!~"}, parseGlobs},
 }
 
 // operatorSigns are the characters that operators begin with, and wantOperator the hint
@@ -73,9 +74,6 @@ func (p *parser) parseCondition(d *ruleDecl, c *Condition, s span) *Condition {
 		}
 	}
 	hint := wantOperator
-	if strings.HasPrefix(rest.text(), "~") {
-		hint += "; regular expressions are not supported"
-	}
 	if strings.EqualFold(firstWord(operator), "in") {
 		hint = "write " + c.Name + " @ LIST, with a word list of [dicts]"
 	}

@@ -228,11 +228,12 @@ func isDotted(text string) bool {
 	return found && hasIntegerForm(left) && hasIntegerForm(strings.TrimLeft(right, ".="))
 }
 
-// oddWord returns the reason why a word looks like a mistake, nil if it does not.
+// oddWord returns the reason why a word looks like a mistake, nil if it does not. Without
+// a hint, the word is probably a pattern.
 func oddWord(text string) *mistake {
 	switch {
 	case strings.Contains(text, "*"):
-		return &mistake{warnLooksLike, fmt.Sprintf("%q is read as a word", text), "* is for the octets of an IPv4 address, and + for any value; quote it if it is a word"}
+		return &mistake{warnLooksLike, fmt.Sprintf("%q is read as a word", text), ""}
 	case strings.Contains(text, "；"):
 		return &mistake{warnLooksLike, fmt.Sprintf("%q is read as a word", text), halfWidthHint(text, ";") + " before another condition, or quote it"}
 	case strings.Contains(text, "="):
@@ -244,7 +245,7 @@ func oddWord(text string) *mistake {
 	case text[0] == '@':
 		return &mistake{warnLooksLike, fmt.Sprintf("%q is read as a word", text), "write name @ list or name !@ list, without =, for a word list; quote it if it is a word"}
 	case text[0] == '~':
-		return &mistake{warnLooksLike, fmt.Sprintf("%q is read as a word", text), "regular expressions are not supported; quote it if it is a word"}
+		return &mistake{warnLooksLike, fmt.Sprintf("%q is read as a word", text), "write name ~ pattern or name !~ pattern, without =; quote it if it is a word"}
 	case isDotted(text):
 		return &mistake{warnLooksLike, fmt.Sprintf("%q is read as a word", text), "write a range with a hyphen, as 1-100; quote it if it is a word"}
 	case strings.ContainsAny(text, "，；：【】＝＋！"):

@@ -8,7 +8,7 @@ import (
 
 // scan calls visit with the index of each of two characters in s, outside quoted
 // values, until visit returns false. A quote opens a value where a value may begin:
-// after `=`, `,`, `;`, `[` or else, or at the beginning of s. The result is the index of a
+// after `=`, `~`, `,`, `;`, `[` or else, or at the beginning of s. The result is the index of a
 // quote that is not closed, or -1.
 func (s span) scan(one, other byte, visit func(i int) bool) int {
 	text := s.text()
@@ -35,7 +35,7 @@ func (s span) scan(one, other byte, visit func(i int) bool) int {
 // opensValue reports whether a quote after this text opens a value.
 func opensValue(before string) bool {
 	before = strings.TrimRightFunc(before, unicode.IsSpace)
-	return before == "" || strings.IndexByte("=,;[", before[len(before)-1]) >= 0 || strings.HasSuffix(before, " "+elseWord)
+	return before == "" || strings.IndexByte("=~,;[", before[len(before)-1]) >= 0 || strings.HasSuffix(before, " "+elseWord)
 }
 
 // closingQuote returns the index of the quote that closes the one at i, or -1.

@@ -171,7 +171,7 @@ func (p *parser) parseConstant(value span, words []span) (ParamSource, bool) {
 		return source, false
 	}
 	warnings := p.found.count[Warning]
-	e, ok := p.parseQuoted(value)
+	e, ok := p.parseQuoted(value, &valueQuotes)
 	source.Name = e.text
 	return source, ok && p.found.count[Warning] == warnings
 }

@@ -176,6 +176,6 @@ func (p *parser) constant(s span) (string, bool) {
 	if s.text()[0] != '"' {
 		return s.text(), true
 	}
-	e, ok := p.parseQuoted(s)
+	e, ok := p.parseQuoted(s, &valueQuotes)
 	return e.text, ok
 }

@@ -83,30 +83,50 @@ func (p *parser) parseElement(c *Condition, s span) (element, bool) {
 		return element{}, false
 	}
 	if s.text()[0] == '"' {
-		return p.parseQuoted(s)
+		return p.parseQuoted(s, &valueQuotes)
 	}
 	if p.misplacedJoint(s) || p.forgottenSemicolon(s) {
 		return element{}, false
 	}
-	switch {
-	case s.text() == "+":
+	if s.text() == "+" {
 		p.reportf(s, errPlus, "write it alone, put a ; before the next condition, or quote it to compare with a plus sign", "+ means any value and cannot be combined with other values")
 		return element{}, false
-	case strings.Contains(s.text(), `"`):
-		i := strings.IndexByte(s.text(), '"')
-		p.reportf(s.tail(i), errQuote, "quote the whole value", "quote inside a value")
+	}
+	if p.quoteInside(s) {
 		return element{}, false
 	}
 	e, mistake := classify(s.text())
 	if mistake == nil {
 		return e, true
 	}
+	if mistake.hint == "" {
+		mistake.hint = c.tilde(s.mention())
+	}
 	p.reportf(s, mistake.code, mistake.hint, "%s", mistake.message)
 	return e, mistake.code.ID[0] == 'W'
 }
 
+// quoteInside reports a quote inside a value that is not quoted.
+func (p *parser) quoteInside(s span) bool {
+	i := strings.IndexByte(s.text(), '"')
+	if i < 0 {
+		return false
+	}
+	p.reportf(s.tail(i), errQuote, "quote the whole value", "quote inside a value")
+	return true
+}
+
+// quotes are the escapes of a quoted value.
+type quotes struct {
+	escaped string // the characters that follow a backslash
+	hint    string
+	plain   func(byte) byte // what a character without a backslash stands for
+}
+
+var valueQuotes = quotes{`"\`, `inside quotes, want \" for a quote or \\ for a backslash`, func(b byte) byte { return b }}
+
 // parseQuoted reads a quoted value.
-func (p *parser) parseQuoted(s span) (element, bool) {
+func (p *parser) parseQuoted(s span, q *quotes) (element, bool) {
 	text := s.text()
 	end := closingQuote(text, 0)
 	if end < 0 {
@@ -119,11 +139,13 @@ func (p *parser) parseQuoted(s span) (element, bool) {
 	}
 	var b strings.Builder
 	for i := 1; i < end; i++ {
-		if text[i] == '\\' {
-			if i++; text[i] != '"' && text[i] != '\\' {
-				p.reportf(s.slice(i-1, i+1), errQuote, `inside quotes, want \" for a quote or \\ for a backslash`, `invalid escape %s`, firstRune(text[i-1:i])+firstRune(text[i:]))
-				return element{}, false
-			}
+		if text[i] != '\\' {
+			b.WriteByte(q.plain(text[i]))
+			continue
+		}
+		if i++; strings.IndexByte(q.escaped, text[i]) < 0 {
+			p.reportf(s.slice(i-1, i+1), errQuote, q.hint, `invalid escape %s`, firstRune(text[i-1:i])+firstRune(text[i:]))
+			return element{}, false
 		}
 		b.WriteByte(text[i])
 	}

@@ -64,6 +64,8 @@ func (c *Condition) unhashed(at span, plain map[*Dict]bool) (what string, where 
 				return fmt.Sprintf("the entry at %s:%d does not have the form of a hash", d.name, d.unhashed), at
 			}
 		}
+	case slices.ContainsFunc(c.globs, func(g glob) bool { return !g.mayMatchHash() }):
+		return "a pattern matches no hash", at
 	case c.comparesIntegers():
 		return "no hash is a 64-bit integer", at
 	case c.comparesAddresses():
