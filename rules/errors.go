@@ -157,6 +157,7 @@ var (
 	warnHashed      = vocabulary.Define("W046", "a hashed parameter never has this value")
 	warnAbsent      = vocabulary.Define("W047", "a negated condition does not hold without the parameter")
 	warnUnreadFrom  = vocabulary.Define("W048", "a source is never read")
+	warnCapitals    = vocabulary.Define("W049", "a parameter in lower case never has this value")
 	warnByUncounted = vocabulary.Define("W060", "the limit depends on a parameter that is not counted by")
 	warnTableUnused = vocabulary.Define("W061", "unused table")
 	warnLongWait    = vocabulary.Define("W062", "gateways do not wait that long by default")

@@ -258,6 +258,7 @@ type ParamSource struct {
 	Path   string // of metadata; column of a table
 	By     string // the parameter whose value is the key in a table
 	V4, V6 int    // prefix lengths of client-ip; -1 for the whole address
+	Lower  bool   // A–Z become a–z, before Hashed
 	Hashed bool   // the first 32 hex digits of the value's SHA-256
 
 	table *Table
@@ -302,6 +303,9 @@ func (s ParamSource) String() string {
 	if s.Kind == FromClientIP && s.V4 >= 0 {
 		words = append(words, fmt.Sprintf("/%d /%d", s.V4, s.V6))
 	}
+	if s.Lower {
+		words = append(words, lowerWord)
+	}
 	if s.Hashed {
 		words = append(words, hashedWord)
 	}
@@ -340,6 +344,7 @@ type sourceWord struct {
 	request bool // only a client's request has it, and so an address, too
 	client  bool // clients can set it
 	vouched bool // a gateway that authenticates clients may overwrite what they set
+	lower   bool // its values have no capitals
 	always  bool // it always has a value: sources after it are not read
 	chosen  bool // the gateway's configuration decides which requests have it
 	gateway bool // the gateway sends it, and may send what it likes
@@ -354,8 +359,8 @@ var sourceWords = []sourceWord{
 	FromMetadata:   {name: "metadata", words: []string{"NAMESPACE", "PATH"}, request: true},
 	FromDescriptor: {name: "descriptor", words: []string{"KEY"}, chosen: true},
 	FromPrincipal:  {name: "principal", request: true},
-	FromSNI:        {name: "sni", request: true},
-	FromClientIP:   {name: "client-ip", always: true},
+	FromSNI:        {name: "sni", request: true, lower: true},
+	FromClientIP:   {name: "client-ip", lower: true, always: true},
 	FromGateway:    {name: "gateway", gateway: true},
 	FromTable:      {name: tableWord, words: []string{"TABLE.COLUMN", byWord, "PARAM"}, late: true},
 	FromConstant:   {name: "constant", quoted: true, always: true},
@@ -375,8 +380,12 @@ func sourceNames() []string {
 // The words between and after sources.
 const (
 	elseWord   = "else"
+	lowerWord  = "lower"
 	hashedWord = "hashed"
 )
+
+// modifiers are the words after a source, in their order.
+var modifiers = []string{lowerWord, hashedWord}
 
 // derivedNames are the parameters that doors derive from every request. A rate limit
 // call has the domain and its descriptors as well.

@@ -24,6 +24,10 @@ func TestParams(t *testing.T) {
 		"ip : descriptor remote_address":     {Name: "ip", Sources: []ParamSource{{Kind: FromDescriptor, Name: "remote_address"}}},
 		"who : principal else sni":           {Name: "who", Sources: []ParamSource{{Kind: FromPrincipal}, {Kind: FromSNI}}},
 		"X_a.b:c-D : gateway else header A#": {Name: "X_a.b:c-D", GatewayHeader: "x-koala-param-x-a-b-c-d", Sources: []ParamSource{{Kind: FromGateway}, {Kind: FromHeader, Name: "a#"}}},
+		"l : query lower":                    {Name: "l", Sources: []ParamSource{{Kind: FromQuery, Name: "lower"}}},
+		"m : query lower lower hashed":       {Name: "m", Sources: []ParamSource{{Kind: FromQuery, Name: "lower", Lower: true, Hashed: true}}},
+		"n : client-ip /24 /64 lower":        {Name: "n", Sources: []ParamSource{{Kind: FromClientIP, V4: 24, V6: 64, Lower: true}}},
+		"o : principal lower else sni":       {Name: "o", Sources: []ParamSource{{Kind: FromPrincipal, Lower: true}, {Kind: FromSNI}}},
 		"h : query hashed hashed":            {Name: "h", Sources: []ParamSource{{Kind: FromQuery, Name: "hashed", Hashed: true}}},
 	} {
 		text := "[params]\n" + line + "\n[rules]\nrule : [count] [door=+] [time=1; count=1] [result=2; return=1]" + entries

@@ -104,11 +104,9 @@ func (p *parser) parseSource(words []span, end span) (ParamSource, bool) {
 	if strings.HasPrefix(name.text(), `"`) {
 		return p.parseConstant(name, words)
 	}
-	if last := len(words) - 1; last >= 0 && words[last].text() == hashedWord {
-		source.Hashed, words = true, words[:last]
-	}
 	kind, isKnown := kindNamed(name.text())
 	known := kind.is()
+	words = parseModifiers(&source, words, len(known.words))
 	if !isKnown || known.quoted {
 		p.unknownSource(name)
 		return source, false
@@ -122,7 +120,11 @@ func (p *parser) parseSource(words []span, end span) (ParamSource, bool) {
 		if len(words) > len(known.words) {
 			at = words[len(known.words)]
 		}
-		p.reportf(at, errSourceWords, "want "+strings.Join(append([]string{known.name}, known.words...), " ")+", then hashed or else", "%s takes %s", known.name, countArguments(len(known.words)))
+		hint := "want " + strings.Join(append([]string{known.name}, known.words...), " ") + ", then lower, hashed or else"
+		if at.text() == hashedWord && source.Lower {
+			hint = "write lower hashed: the value is hashed in lower case"
+		}
+		p.reportf(at, errSourceWords, hint, "%s takes %s", known.name, countArguments(len(known.words)))
 		return source, false
 	}
 	if source.Kind == FromTable {
@@ -142,6 +144,18 @@ func (p *parser) parseSource(words []span, end span) (ParamSource, bool) {
 		source.Name = strings.ToLower(source.Name)
 	}
 	return source, true
+}
+
+// parseModifiers reads the words after the arguments of a source, and returns the others. A
+// source may have an argument with such a name: arguments is their number.
+func parseModifiers(source *ParamSource, words []span, arguments int) []span {
+	if last := len(words) - 1; last >= 0 && words[last].text() == hashedWord {
+		source.Hashed, words = true, words[:last]
+	}
+	if last := len(words) - 1; last >= arguments && words[last].text() == lowerWord {
+		source.Lower, words = true, words[:last]
+	}
+	return words
 }
 
 // parseTableSource reads `TABLE.COLUMN by PARAM`.

@@ -251,7 +251,7 @@ func language() vocabulary.Words {
 	return vocabulary.Words{
 		Sections: slices.Clone(sectionNames[dictsSection:]), Methods: slices.Clone(methodNames),
 		Thresholds: wordsOf(thresholds), Outcomes: wordsOf(outcomes), Policies: slices.Clone(failWords),
-		Sources: sourceNames(), Derived: slices.Clone(derivedNames),
+		Sources: sourceNames(), Modifiers: slices.Clone(modifiers), Derived: slices.Clone(derivedNames),
 	}
 }
 

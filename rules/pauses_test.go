@@ -41,7 +41,7 @@ func TestEachStepPauses(t *testing.T) {
 	FormatPausing(source, pause)
 	for _, step := range []string{
 		"lines", "checkDicts", "checkRules", "checkRuleNames", "checkInstants", "newIndex", "newCrowd", "newRangeTree", "warnDays", "warnUncounted", "warnQueues",
-		"warnBans", "warnSettling", "warnRefusals", "warnUnreachable", "warnOver", "warnSupply", "warnDerived", "warnDoors", "warnHashed", "warnTrust",
+		"warnBans", "warnSettling", "warnRefusals", "warnUnreachable", "warnOver", "warnSupply", "warnDerived", "warnDoors", "warnHashed", "warnLower", "warnTrust",
 		"ComparePausing", "read", "columns", "columnWidths", "layOut",
 	} {
 		if steps[step] < many {

@@ -31,7 +31,7 @@ func (p *parser) warn(set *Set) {
 	supplied := newSupply(p.params, &p.routes)
 	warnings := []func(*supply){p.warnSupply, p.warnConstants, p.warnDerived, p.warnDoors}
 	if len(p.params) > 0 {
-		warnings = append(warnings, func(*supply) { p.warnUnread() }, p.warnHashed, p.warnTrust)
+		warnings = append(warnings, func(*supply) { p.warnUnread() }, p.warnHashed, p.warnLower, p.warnTrust)
 	}
 	for _, warn := range warnings {
 		if warn(supplied); !p.at(0) {

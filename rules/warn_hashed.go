@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // isHashed reports whether all values of the parameter are hashed. The gateway's
@@ -32,6 +33,32 @@ func (p *parser) warnHashed(s *supply) {
 		}
 	}
 }
+
+// isLower reports whether all values of the parameter are in lower case.
+func (s *supply) isLower(name string) bool {
+	sources := s.sources(name)
+	return len(sources) > 0 && !slices.ContainsFunc(sources, func(from ParamSource) bool {
+		return !from.Lower && !from.Kind.is().lower || from.Hashed || from.Kind.is().gateway
+	})
+}
+
+// warnLower reports conditions on parameters in lower case with values that have capitals.
+func (p *parser) warnLower(s *supply) {
+	for _, d := range p.eachRule() {
+		if d.isForOwnParams() {
+			continue
+		}
+		for i, c := range d.Conditions {
+			values := c.written[len(c.Name):]
+			if (c.form == formList || c.form == formGlob) && s.isLower(c.Name) && strings.ContainsFunc(values, isCapital) {
+				p.reportf(d.places[i], warnCapitals, "write it in lower case, or remove lower",
+					"all values of %s are in lower case, and the condition has capitals", c.Name)
+			}
+		}
+	}
+}
+
+func isCapital(r rune) bool { return 'A' <= r && r <= 'Z' }
 
 // plainLists returns the word lists that conditions compare with parameters which are not
 // hashed. Their words may be meant for those.

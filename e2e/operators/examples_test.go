@@ -196,6 +196,16 @@ var exampleTests = map[string]func(*scene){
 		}
 		rig.Spent(s.T, s.koalagate, "rule_no=202&act=login&account=ann", 0)
 	},
+	"crawlers.conf": func(s *scene) {
+		for _, g := range []*e2e.Gateway{s.envoy, s.nginx} {
+			rig.WantStatus(s.T, 403, "GET", g.URL+"/", "User-Agent: GPTBot/1.2")
+		}
+		for range 60 {
+			rig.WantStatus(s.T, 200, "GET", s.envoy.URL+"/", "User-Agent: ExampleBot/1")
+		}
+		rig.WantStatus(s.T, 429, "GET", s.nginx.URL+"/", "User-Agent: examplebot/1")
+		rig.WantStatus(s.T, 200, "GET", s.nginx.URL+"/", "User-Agent: Mozilla/5.0")
+	},
 	"black-and-white-lists.conf": func(s *scene) {
 		for _, g := range []*e2e.Gateway{s.envoy, s.nginx} {
 			r := rig.WantStatus(s.T, 403, "GET", g.URL+"/", "X-User-Id: mallory")

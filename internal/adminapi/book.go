@@ -57,6 +57,7 @@ type Words struct {
 	Outcomes   []Word   `json:"outcomes"`
 	Policies   []string `json:"policies"`
 	Sources    []string `json:"sources"`
+	Modifiers  []string `json:"modifiers"`
 	Derived    []string `json:"derived"`
 	Codes      []Code   `json:"codes"`
 	Doors      []Door   `json:"doors"`
@@ -115,7 +116,7 @@ func (s *server) words(w http.ResponseWriter, r *http.Request) error {
 	v := vocabulary.Language()
 	all := &Words{
 		Sections: v.Sections, Methods: v.Methods, Thresholds: wordsOf(v.Thresholds), Outcomes: wordsOf(v.Outcomes),
-		Policies: v.Policies, Sources: v.Sources, Derived: v.Derived,
+		Policies: v.Policies, Sources: v.Sources, Modifiers: v.Modifiers, Derived: v.Derived,
 	}
 	for _, c := range vocabulary.Codes() {
 		all.Codes = append(all.Codes, Code{c.ID, c.Meaning})

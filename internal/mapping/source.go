@@ -21,7 +21,7 @@ func (q *original) addDeclared(d *rules.ParamDecl, p *rules.Params) {
 			return
 		}
 		if value := q.known(q.source(s)); value != "" {
-			addFrom(p, d, i, hashIf(s.Hashed, value))
+			addFrom(p, d, i, modified(s, value))
 			return
 		}
 	}
@@ -44,7 +44,7 @@ func (q *original) addLate(d *rules.ParamDecl, p *rules.Params) {
 			value = q.known(q.source(s))
 		}
 		if value != "" {
-			addFrom(p, d, i, hashIf(s.Hashed, value))
+			addFrom(p, d, i, modified(s, value))
 			return
 		}
 	}
@@ -125,22 +125,25 @@ func (q *original) addGatewayValue(d *rules.ParamDecl, p *rules.Params) {
 		return
 	}
 	for i := range d.Sources {
-		if d.Sources[i].Kind == rules.FromGateway {
-			addFrom(p, d, i, hashIf(d.Sources[i].Hashed, value))
+		if s := &d.Sources[i]; s.Kind == rules.FromGateway {
+			addFrom(p, d, i, modified(s, value))
 			return
 		}
 	}
 	add(p, d.Name, value)
 }
 
-// hashIf returns the first 32 hex digits of the value's SHA-256 if hashed, else the
-// value. Surrounding blanks are trimmed before, as in conditions, because they must not
-// change the identity of a caller.
-func hashIf(hashed bool, value string) string {
-	if !hashed {
-		return value
+// modified returns the value of a source as its modifiers change it: in lower case, then
+// the first 32 hex digits of its SHA-256. Surrounding blanks are trimmed before it is
+// hashed, as in conditions, because they must not change the identity of a caller.
+func modified(s *rules.ParamSource, value string) string {
+	if s.Lower {
+		value = lower(value)
 	}
-	return digest(trim(value))
+	if s.Hashed {
+		value = digest(trim(value))
+	}
+	return value
 }
 
 func digest(value string) string {

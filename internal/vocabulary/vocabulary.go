@@ -37,6 +37,7 @@ type Words struct {
 	Outcomes   []Word   // of the fourth bracket
 	Policies   []string // the values of fail=
 	Sources    []string // the kinds of the sources in [params]
+	Modifiers  []string // the words after a source in [params]
 	Derived    []string // parameters that doors derive from every request
 }
 

@@ -22,7 +22,7 @@ const language = StreamLanguage.define<State>({
       case "rules": return ruleToken(s, state, begins);
       case "result": return resultToken(s);
       case "routes": return begins && s.match(/^\S+/) ? "keyword" : s.match(/^\{[^}]*\}/) ? "variableName" : s.match(/^[\w.-]+(?==)/) ? "propertyName" : s.match(/^[^\s{=;]+/) ? "string" : (s.next(), "punctuation");
-      case "params": return begins && s.match(/^[^\s:]+/) ? "variableName" : s.match(/^(header|cookie|query|metadata|descriptor|principal|sni|client-ip|gateway|table|else|by|hashed)\b/) ? "keyword" : s.match(/^"[^"]*"?/) ? "string" : s.match(/^[^\s:"]+/) ? "propertyName" : (s.next(), "punctuation");
+      case "params": return begins && s.match(/^[^\s:]+/) ? "variableName" : s.match(/^(header|cookie|query|metadata|descriptor|principal|sni|client-ip|gateway|table|else|by|lower|hashed)\b/) ? "keyword" : s.match(/^"[^"]*"?/) ? "string" : s.match(/^[^\s:"]+/) ? "propertyName" : (s.next(), "punctuation");
       default: return begins && s.match(/^[^\s:]+/) ? "variableName" : s.eat(":") ? "punctuation" : s.match(/^[^:#]+/) ? "string" : (s.next(), null);
     }
   },
@@ -75,7 +75,7 @@ export function completer(words: () => Words | undefined, book: () => Book | und
     for (let n = line.number - 1; n > 0 && section === ""; n--) section = /^\s*\[\s*([a-z]+)\s*\]\s*(#.*)?$/i.exec(c.state.doc.line(n).text)?.[1]?.toLowerCase() ?? "";
     if (/^\s*\[\s*[a-z]*$/i.test(before)) return result(plain(w.sections, "namespace"));
     const names = [...new Set([...w.derived, ...(b?.params ?? []).map((p) => p.name), ...(b?.rules ?? []).flatMap((r) => r.counts_by)])];
-    if (section === "params") return /:|else/.test(before) ? result(plain([...w.sources, "else"], "keyword")) : null;
+    if (section === "params") return /:|else/.test(before) ? result(plain([...w.sources, ...w.modifiers, "else"], "keyword")) : null;
     if (section !== "rules") return null;
     if (/^\s*r?u?l?e?$/.test(before)) return result([snippetCompletion("rule : [${count}] [${act=comment; uid=+}] [time=${60}; count=${10}] [result=${2}; return=${201}]", { label: "rule", type: "keyword", detail: "a rule" })]);
     const bracket = before.split("[").length - 1;
