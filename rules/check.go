@@ -247,7 +247,8 @@ func hash(set *Set, p *pauses) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// checkInstants sets the times at which rules begin and end.
+// checkInstants sets the times at which rules begin and end, and the zone of the dates that
+// conditions compare with the time.
 func (p *parser) checkInstants(set *Set) {
 	for _, d := range p.eachRule() {
 		if d.since.at.line != nil {
@@ -255,6 +256,10 @@ func (p *parser) checkInstants(set *Set) {
 		}
 		if d.until.at.line != nil {
 			d.Until = inZone(d.until.wall, set.Zone).UnixMilli()
+		}
+		for _, c := range d.Conditions {
+			c.zone = set.Zone
+			set.timed = set.timed || c.isTimed()
 		}
 		set.timed = set.timed || d.isTimed()
 		if d.Since != 0 && d.Until != 0 && d.Until <= d.Since {

@@ -128,13 +128,13 @@ func (c *Condition) impliedBy(b *Condition) bool {
 		return !b.wantsAbsence()
 	case len(c.dicts) > 0 && len(b.dicts) > 0:
 		return c.listsImpliedBy(b)
-	case b.form != formList || b.Negated || len(b.patterns) > 0 || len(b.texts) > 100:
+	case c.isTimed() || !b.isShortList():
 		return false
 	}
 	for _, t := range b.texts {
 		var v value
 		v.read(t, true, true)
-		if !c.holds(&v) {
+		if !c.holds(&v, 0) {
 			return false
 		}
 	}
@@ -150,6 +150,11 @@ func (c *Condition) impliedBy(b *Condition) bool {
 		}
 	}
 	return true
+}
+
+// isShortList reports whether the condition holds for a few listed values and ranges only.
+func (c *Condition) isShortList() bool {
+	return c.form == formList && !c.Negated && len(c.patterns) == 0 && len(c.texts) <= 100
 }
 
 // listsImpliedBy is impliedBy for two conditions on word lists.

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 )
 
 // form is the way in which a condition compares its parameter.
@@ -18,6 +19,8 @@ const (
 	formBelow               // <
 	formDict                // @ list
 	formGlob                // ~ pattern
+	formBefore              // before now
+	formAfter               // after now
 )
 
 // forms describe the forms. What does not depend on the value of the parameter asks this
@@ -26,6 +29,7 @@ var forms = [...]struct {
 	any      bool // it holds for any value
 	unending bool // it holds for any number of values, negated or not
 	integers bool // it compares integers by value
+	timed    bool // it compares with the time of the request, and is no part of the identity
 	spaced   bool // blanks surround its operator in the canonical text
 }{
 	formList:    {},
@@ -35,6 +39,8 @@ var forms = [...]struct {
 	formBelow:   {unending: true, integers: true},
 	formDict:    {spaced: true},
 	formGlob:    {unending: true, spaced: true},
+	formBefore:  {unending: true, timed: true, spaced: true},
+	formAfter:   {unending: true, timed: true, spaced: true},
 }
 
 // Condition is a rule's condition on one parameter. It is immutable.
@@ -45,10 +51,11 @@ type Condition struct {
 	Pos     Position
 
 	form    form
-	written string  // the canonical text
-	bound   int64   // formAbove, formBelow
-	dicts   []*Dict // formDict: the value is in any of them
-	globs   []glob  // formGlob: the value matches any of them
+	written string         // the canonical text
+	bound   int64          // formAbove, formBelow
+	dicts   []*Dict        // formDict: the value is in any of them
+	globs   []glob         // formGlob: the value matches any of them
+	zone    *time.Location // formBefore, formAfter: the zone of dates
 
 	// formList. A ranged list compares integers and addresses by value; any other
 	// list compares only addresses by value. The texts are words, quoted values and
@@ -79,16 +86,19 @@ func (c *Condition) isOpen() bool {
 	return forms[c.form].unending || c.Negated && !c.wantsAbsence()
 }
 
-// Holds reports whether the condition holds for a request.
-func (c *Condition) Holds(p *Params) bool {
+// isTimed reports whether the condition depends on the time of the request.
+func (c *Condition) isTimed() bool { return forms[c.form].timed }
+
+// Holds reports whether the condition holds for a request at a time, in ms since the epoch.
+func (c *Condition) Holds(p *Params, now int64) bool {
 	raw, _ := p.Get(c.Name)
 	var v value
 	v.read(raw, c.comparesIntegers(), c.comparesAddresses())
-	return c.holds(&v)
+	return c.holds(&v, now)
 }
 
 // holds is Holds for a value that has been read.
-func (c *Condition) holds(v *value) bool {
+func (c *Condition) holds(v *value, now int64) bool {
 	if v.text == "" {
 		return c.wantsAbsence()
 	}
@@ -103,6 +113,9 @@ func (c *Condition) holds(v *value) bool {
 		return c.isInDicts(v) != c.Negated
 	case formGlob:
 		return c.matches(v.text) != c.Negated
+	case formBefore, formAfter:
+		at, ok := readInstant(v.text, c.zone)
+		return ok && (at <= now) == (c.form == formBefore)
 	case formList:
 		if c.isListed(v) {
 			return !c.Negated

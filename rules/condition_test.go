@@ -137,7 +137,7 @@ func TestConditions(t *testing.T) {
 // matches. It does not use the index.
 func (r *Rule) failed(p *Params) *Condition {
 	for _, c := range r.Conditions {
-		if !c.OfResponse() && !c.Holds(p) {
+		if !c.OfResponse() && !c.Holds(p, 0) {
 			return c
 		}
 	}

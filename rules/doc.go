@@ -32,7 +32,8 @@
 //
 // A rule matches if all its conditions hold: = and != with values, ranges, patterns
 // (10.*.24.*) and blocks; =+ and !=+ for a present and an absent parameter; < and >;
-// @ and !@ for word lists; ~ and !~ for patterns of text (*bot*). The values of its parameters, without parameters marked {~}, are
+// @ and !@ for word lists; ~ and !~ for patterns of text (*bot*);
+// before now and after now for dates. The values of its parameters, without parameters marked {~}, are
 // the identity of its counter. Methods: direct decides at once; count has a window;
 // base has free hits per day, then a window; leak is a sliding window; token is a
 // bucket; hold limits what is in use at the same time, until a settlement frees it.

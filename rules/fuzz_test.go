@@ -100,8 +100,8 @@ func (r *Rule) isUnlimitedFor(p *Params) bool {
 // FuzzCondition checks that the canonical text of a condition means the same as the
 // original.
 func FuzzCondition(f *testing.F) {
-	for _, c := range []string{"x=ask", "x=7,1-100", `x="a;b]","\\"`, "x!=10.*.0.1-11.0.*.*{~}", "x @ vip", "x-NOTIN-vip{*}", "x ! < -5", "x=2001:DB8::/32,::ffff:1.2.3.4", "x=a b=c", `x ~ a*?b,"\*?\\"`, "x!~é?*,??{~}"} {
-		for _, v := range []string{"7", "ask", " 10.0.0.1", "2001:db8::1", `\`} {
+	for _, c := range []string{"x=ask", "x=7,1-100", `x="a;b]","\\"`, "x!=10.*.0.1-11.0.*.*{~}", "x @ vip", "x-NOTIN-vip{*}", "x ! < -5", "x=2001:DB8::/32,::ffff:1.2.3.4", "x=a b=c", `x ~ a*?b,"\*?\\"`, "x!~é?*,??{~}", "x before now", "x after  now{~}"} {
+		for _, v := range []string{"7", "ask", " 10.0.0.1", "2001:db8::1", `\`, "2026-06-01", "1780286400"} {
 			f.Add(c, v)
 		}
 	}
@@ -115,7 +115,7 @@ func FuzzCondition(f *testing.F) {
 			t.Fatalf("%q is %q, which is read as %v", written, first, again)
 		}
 		p := MakeParams(map[string]string{first.Name: v})
-		if first.Holds(p) != again.Holds(p) {
+		if first.Holds(p, 1780286400000) != again.Holds(p, 1780286400000) {
 			t.Fatalf("%q and %q differ for %q", written, first, v)
 		}
 	})

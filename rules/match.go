@@ -20,7 +20,7 @@ func (s *Set) Match(p *Params, m *Matches) {
 	m.collect(&s.index)
 	for i := m.next(); i >= 0; i = m.next() {
 		r := &s.index.rules[i]
-		if !r.holds(m.slots) || !r.rule.ActiveAt(m.Now) {
+		if !r.holds(m.slots, m.Now) || !r.rule.ActiveAt(m.Now) {
 			continue
 		}
 		if limits, limited := m.limits(r); limited {
@@ -145,9 +145,9 @@ func (m *Matches) next() int32 {
 	return first
 }
 
-func (r *indexed) holds(slots []value) bool {
+func (r *indexed) holds(slots []value, now int64) bool {
 	for _, t := range r.tests {
-		if !t.condition.holds(&slots[t.slot]) {
+		if !t.condition.holds(&slots[t.slot], now) {
 			return false
 		}
 	}
@@ -233,7 +233,9 @@ func (m *Match) Values() []Param {
 }
 
 // identifies reports whether the parameter is part of the rule's identity.
-func (c *Condition) identifies() bool { return !c.Joint && !c.wantsAbsence() && !c.OfResponse() }
+func (c *Condition) identifies() bool {
+	return !c.Joint && !c.wantsAbsence() && !c.isTimed() && !c.OfResponse()
+}
 
 // appendIdentity appends the value as a part of an identity: canonical if the condition
 // compares it as an integer or an address, and trimmed otherwise.

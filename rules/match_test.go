@@ -69,9 +69,9 @@ func TestMatchesAreInFileOrder(t *testing.T) {
 }
 
 func TestMatchAllocatesNothing(t *testing.T) {
-	set := ruleSet(t, "act=ask,list; uid=+; ip=10.0.0.0/8", "n=1-100; ip @ nets", "uid @ vip", "ip=2001:db8::/32", "ip!=10.9.9.9", "n!=5")
-	for _, ip := range []string{"::ffff:10.1.1.1", "2001:db8::1", "unknown"} {
-		p := MakeParams(map[string]string{"act": "ask", "uid": "7", "ip": ip, "n": "00000000000000000000000007", "extra": "1"})
+	set := ruleSet(t, "act=ask,list; uid=+; ip=10.0.0.0/8", "n=1-100; ip @ nets", "uid @ vip", "ip=2001:db8::/32", "ip!=10.9.9.9", "n!=5", "agent ~ *bot*,curl/?*", "exp after now; paid !=+", "paid before now")
+	for i, ip := range []string{"::ffff:10.1.1.1", "2001:db8::1", "unknown"} {
+		p := MakeParams(map[string]string{"act": "ask", "uid": "7", "ip": ip, "n": "00000000000000000000000007", "extra": "1", "agent": "ExampleBot/é", "exp": "1780286405", "paid": []string{"2026-06-01", "2026-02-31", "soon"}[i]})
 		var m Matches
 		set.Match(p, &m)
 		if n := testing.AllocsPerRun(100, func() { set.Match(p, &m) }); n != 0 {

@@ -88,7 +88,7 @@ func (r *Rule) Identify(p *Params) (Match, error) {
 		switch {
 		case v.text == "":
 			fault.Missing = append(fault.Missing, c.Name)
-		case !c.holds(&v):
+		case !c.holds(&v, 0):
 			fault.Unmet = append(fault.Unmet, c)
 		default:
 			identity = c.appendIdentity(identity, &v)

@@ -40,6 +40,7 @@ var operatorSigns, wantOperator = func() (signs, hint string) {
 	for _, o := range operators {
 		begins, listed = append(begins, o.sign), append(listed, o.listed...)
 	}
+	listed = append(listed, beforeWord+" "+nowWord, afterWord+" "+nowWord)
 	return string(begins), "want " + oneOf(listed)
 }()
 
@@ -62,6 +63,9 @@ func (p *parser) parseCondition(d *ruleDecl, c *Condition, s span) *Condition {
 	if strings.HasPrefix(rest.text(), "!") {
 		c.Negated = true
 		rest = rest.tail(1).trim()
+	}
+	if timed, meant := p.parseTimed(c, rest); meant {
+		return timed
 	}
 	if rest.empty() {
 		p.reportf(operator, errOperator, wantOperator+" after the name", "the condition on %s has no operator", c.Name)
@@ -202,7 +206,7 @@ func (p *parser) parseBound(c *Condition, form form, operator byte, operand span
 	}
 	n, ok := parseInteger(number.text())
 	if !ok {
-		p.reportf(number, errInteger, "want an integer from -9223372036854775808 to 9223372036854775807", "%q is not a 64-bit integer", number.mention())
+		p.reportf(number, errInteger, cmp.Or(timedHint(c, operator, number.text()), "want an integer from -9223372036854775808 to 9223372036854775807"), "%q is not a 64-bit integer", number.mention())
 		return nil
 	}
 	if !c.Negated && (operator == '>' && n == math.MaxInt64 || operator == '<' && n == math.MinInt64) {

@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -112,12 +113,56 @@ func isEarly(text string) bool {
 }
 
 func parseAnyWall(text string) (time.Time, bool) {
-	for _, layout := range instantLayouts {
-		if t, err := time.Parse(layout, text); err == nil && len(text) == len(layout) {
-			return t, true
+	if !slices.ContainsFunc(instantLayouts, func(layout string) bool { return hasForm(text, layout) }) {
+		return time.Time{}, false
+	}
+	var parts [6]int // from the year to the second
+	part := 0
+	for i := range len(text) {
+		if text[i]-'0' < 10 {
+			parts[part] = 10*parts[part] + int(text[i]-'0')
+		} else {
+			part++
 		}
 	}
-	return time.Time{}, false
+	t := time.Date(parts[0], time.Month(parts[1]), parts[2], parts[3], parts[4], parts[5], 0, time.UTC)
+	year, month, day := t.Date()
+	hour, minute, second := t.Clock()
+	return t, parts == [6]int{year, int(month), day, hour, minute, second} // none exceeds its range
+}
+
+// hasForm reports whether text has digits and other characters where the layout has them.
+func hasForm(text, layout string) bool {
+	if len(text) != len(layout) {
+		return false
+	}
+	for i := range len(layout) {
+		if isDigit := text[i]-'0' < 10; layout[i]-'0' < 10 != isDigit || !isDigit && text[i] != layout[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// readInstant reads a value that a condition compares with the time, in ms since the epoch:
+// seconds since 1970 in digits, a time in the form of since and until, or a date, which
+// stands for its end.
+func readInstant(text string, zone *time.Location) (int64, bool) {
+	if hasIntegerForm(text) {
+		seconds, ok := parseInteger(text)
+		if !ok || seconds > math.MaxInt64/1000 {
+			seconds = math.MaxInt64 / 1000
+		}
+		return seconds * 1000, text[0] != '-'
+	}
+	wall, ok := parseAnyWall(text)
+	if !ok {
+		return 0, false
+	}
+	if len(text) == len(time.DateOnly) {
+		wall = wall.AddDate(0, 0, 1)
+	}
+	return inZone(wall, zone).UnixMilli(), true
 }
 
 // inZone returns the instant of a date and time in a zone.

@@ -183,7 +183,7 @@ func (c *Condition) holdsAtEnd(p *Params) bool {
 	if !v.isInteger && c.comparesIntegers() {
 		v.integer, v.isInteger = hits.Parse(v.text)
 	}
-	return c.holds(&v)
+	return c.holds(&v, 0)
 }
 
 // UsedHits returns the hits that a settlement states for the rule, in the parameter that

@@ -44,8 +44,8 @@ func (p *parser) warn(set *Set) {
 // parameters are derived from requests.
 func (p *parser) isForGateways() bool { return p.seen[paramsSection] || p.seen[routesSection] }
 
-// warnDays reports the first rule that counts by calendar days or has since or until, if
-// neither the files nor the service state a time zone.
+// warnDays reports the first rule that counts by calendar days, has since or until, or
+// compares dates with the time, if neither the files nor the service state a time zone.
 func (p *parser) warnDays() {
 	if p.timezone != "" || p.options.Timezone != "" {
 		return
@@ -57,6 +57,8 @@ func (p *parser) warnDays() {
 			what = "counts by calendar days"
 		case d.isTimed():
 			what = "begins or ends at a local time"
+		case slices.ContainsFunc(d.Conditions, (*Condition).isTimed):
+			what = "compares local times"
 		default:
 			continue
 		}

@@ -93,6 +93,8 @@ func (c *Condition) unhashed(at span, plain map[*Dict]bool) (what string, where 
 		}
 	case slices.ContainsFunc(c.globs, func(g glob) bool { return !g.mayMatchHash() }):
 		return "a pattern matches no hash", at
+	case c.isTimed():
+		return "no hash is a date or a time", at
 	case c.comparesIntegers():
 		return "no hash is a 64-bit integer", at
 	case c.comparesAddresses():

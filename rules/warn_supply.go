@@ -158,13 +158,13 @@ func (p *parser) warnConstant(c *Condition, at span, of *constants) {
 		}
 		return
 	}
-	if c.wantsAbsence() || len(c.dicts) > 0 || len(of.list) > maxTried {
+	if c.wantsAbsence() || len(c.dicts) > 0 || c.isTimed() || len(of.list) > maxTried {
 		return
 	}
 	for _, text := range of.list {
 		var v value
 		v.read(text, c.comparesIntegers(), c.comparesAddresses())
-		if c.holds(&v) {
+		if c.holds(&v, 0) {
 			return
 		}
 	}

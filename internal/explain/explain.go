@@ -104,7 +104,7 @@ func Meet(r *rules.Rule, params *rules.Params, now int64) Meeting {
 	for _, c := range r.Conditions {
 		switch {
 		case c.OfResponse(): // known at the settlement
-		case c.Holds(params):
+		case c.Holds(params, now):
 			m.Holding = append(m.Holding, c)
 		default:
 			m.Failed = append(m.Failed, c)

@@ -33,9 +33,10 @@ function ruleToken(s: StringStream, state: State, begins: boolean): string | nul
   if (s.eat("[")) { state.bracket++; return "bracket"; }
   if (s.eat("]") || s.match(/^[;:,]/)) return "punctuation";
   if (s.match(/^\{~\}/) || s.match(/^(!=\+|=\+|!=|!@|!<|!>|!~|[=<>@~])/)) return "operator";
+  if (state.bracket === 2 && s.match(/^(before|after)\s+now\b/)) return "operator";
   if (s.match(/^"[^"]*"?/)) return "string";
   if (state.bracket === 1 && s.match(/^[a-z]+/)) return "typeName";
-  if (s.match(/^[\w.-]+(?=\s*(=|!=|@|!@|<|>|!<|!>|~|!~))/)) return "propertyName";
+  if (s.match(/^[\w.-]+(?=\s*(=|!=|@|!@|<|>|!<|!>|~|!~|(before|after)\s+now\b))/)) return "propertyName";
   if (s.match(/^\d[\w.:*/-]*/)) return "number";
   if (s.match(/^(table|param|by|else|unlimited|hashed)\b/)) return "keyword";
   if (s.match(/^[^\s;,\][{}=<>@!~]+/)) return state.bracket === 2 ? "string" : "atom";
@@ -80,7 +81,7 @@ export function completer(words: () => Words | undefined, book: () => Book | und
     if (/^\s*r?u?l?e?$/.test(before)) return result([snippetCompletion("rule : [${count}] [${act=comment; uid=+}] [time=${60}; count=${10}] [result=${2}; return=${201}]", { label: "rule", type: "keyword", detail: "a rule" })]);
     const bracket = before.split("[").length - 1;
     if (bracket === 1) return result(plain(w.methods, "type"));
-    if (bracket === 2) return /@\s*[\w.-]*$/.test(before) ? result(plain((b?.lists ?? []).map((l) => l.name), "constant", "word list")) : /[=<>~][^;]*$/.test(before) ? null : result(plain(names, "variable"));
+    if (bracket === 2) return /@\s*[\w.-]*$/.test(before) ? result(plain((b?.lists ?? []).map((l) => l.name), "constant", "word list")) : /[=<>~][^;]*$/.test(before) ? null : /[;[]\s*[\w.:-]+\s+[a-z]*$/.test(before) ? result(plain(["before now", "after now"], "keyword")) : result(plain(names, "variable"));
     const method = /rule\s*:\s*\[\s*([a-z]+)/.exec(line.text)?.[1] ?? "";
     const value = /([a-z0-9]+)\s*=\s*[^;=]*$/.exec(before)?.[1];
     if (value === "result") return result((b?.results ?? []).map((r) => ({ label: String(r.result), type: "constant", detail: [r.verdict, r.reason].filter(Boolean).join(" ") })));
