@@ -41,7 +41,7 @@
 // The files form four layers. A file uses no identifier that a file of a later layer
 // declares:
 //
-//	base      errors.go findings.go position.go spelling.go value.go
+//	base      errors.go findings.go position.go spelling.go value.go instant.go
 //	deciding  rule.go condition.go glob.go threshold.go dict.go table.go params.go
 //	          routes.go set.go index.go want.go rangetree.go match.go named_identity.go
 //	          compare.go
