@@ -21,5 +21,7 @@ export CGO_ENABLED=0 GOAMD64=v1 GOARM64=v8.0
 if (($# > 1)); then
   export GOOS=linux GOARCH=$2
 fi
-exec go build -trimpath -buildvcs=false -o "$output" \
+# Without the tags, gRPC links pages made of templates, and the validator a call of methods by
+# their names: each keeps all methods of all types.
+exec go build -trimpath -buildvcs=false -tags grpcnotrace,validator_novalidatefn -o "$output" \
   -ldflags "-s -w -X main.version=$version -X main.revision=$revision -X main.date=$date" ./cmd/koalagate

@@ -2,11 +2,15 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
 )
 
 func (p *program) manCommand() *cobra.Command {
@@ -25,20 +29,120 @@ func (p *program) manCommand() *cobra.Command {
 			if info, err := os.Stat(args[0]); err != nil || !info.IsDir() {
 				return failed("%s is not a folder; create it", args[0])
 			}
-			// Equal builds write equal pages: they have the date of the build.
-			b := thisBuild()
-			date, err := time.Parse(time.RFC3339, b.date)
-			if err != nil {
-				date = time.Unix(0, 0).UTC()
-			}
 			root := c.Root()
 			root.InitDefaultHelpCmd()
-			root.DisableAutoGenTag = true
-			header := &doc.GenManHeader{Section: "1", Date: &date, Source: "koalagate " + b.version, Manual: "koalagate"}
-			if err := doc.GenManTree(root, header, args[0]); err != nil {
-				return failure{err}
-			}
-			return nil
+			return writeManual(root, args[0])
 		},
 	}
+}
+
+// writeManual writes the pages of a command and of those below it into a folder.
+func writeManual(c *cobra.Command, folder string) error {
+	path := filepath.Join(folder, manualName(c)+".1")
+	if err := os.WriteFile(path, []byte(manualPage(c, thisBuild())), 0o644); err != nil { //nolint:gosec // for all users
+		return failure{err}
+	}
+	for _, sub := range documented(c) {
+		if err := writeManual(sub, folder); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// documented returns the subcommands of a command that have pages, by name.
+func documented(c *cobra.Command) []*cobra.Command {
+	return slices.DeleteFunc(slices.Clone(c.Commands()), func(sub *cobra.Command) bool {
+		return !sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand()
+	})
+}
+
+func manualName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
+
+// manualPage returns the page of a command in roff. cobra's own writer of pages needs a library
+// for Markdown, whose tables would be in the memory of each instance of the service.
+func manualPage(c *cobra.Command, b build) string {
+	// Equal builds write equal pages: they have the date of the build.
+	date, err := time.Parse(time.RFC3339, b.date)
+	if err != nil {
+		date = time.Unix(0, 0).UTC()
+	}
+	c.InitDefaultHelpFlag()
+	var page strings.Builder
+	fmt.Fprintf(&page, ".nh\n.TH \"%s\" \"1\" \"%s\" \"koalagate %s\" \"koalagate\"\n", roff(strings.ToUpper(manualName(c))), date.Format("Jan 2006"), roff(b.version))
+	section := func(title, text string) {
+		if text != "" {
+			fmt.Fprintf(&page, ".SH %s\n%s\n", title, text)
+		}
+	}
+	section("NAME", roff(manualName(c))+` \- `+roff(c.Short))
+	section("SYNOPSIS", bold(roff(c.UseLine())))
+	section("DESCRIPTION", marked(description(c)))
+	section("OPTIONS", manualFlags(c.NonInheritedFlags()))
+	section("OPTIONS OF ALL COMMANDS", manualFlags(c.InheritedFlags()))
+	if c.Example != "" {
+		section("EXAMPLES", ".EX\n"+roff(c.Example)+"\n.EE")
+	}
+	var related []string
+	if c.HasParent() {
+		related = append(related, manualName(c.Parent()))
+	}
+	for _, sub := range documented(c) {
+		related = append(related, manualName(sub))
+	}
+	for i, name := range related {
+		related[i] = bold(roff(name)) + "(1)"
+	}
+	section("SEE ALSO", strings.Join(related, ",\n"))
+	return page.String()
+}
+
+func description(c *cobra.Command) string {
+	if c.Long == "" {
+		return c.Short
+	}
+	return c.Long
+}
+
+// manualFlags returns the paragraphs of flags, without a line break at the end.
+func manualFlags(flags *pflag.FlagSet) string {
+	var list []string
+	flags.VisitAll(func(flag *pflag.Flag) {
+		if flag.Hidden || flag.Deprecated != "" {
+			return
+		}
+		name := bold(roff("--" + flag.Name))
+		if flag.Shorthand != "" {
+			name = bold(roff("-"+flag.Shorthand)) + ", " + name
+		}
+		value, usage := pflag.UnquoteUsage(flag)
+		if value != "" {
+			name += ` \fI` + roff(value) + `\fP`
+		}
+		if !strings.Contains(usage, "(default") && !slices.Contains([]string{"", "false", "0", "0s", "[]"}, flag.DefValue) {
+			usage += fmt.Sprintf(" (default %s)", flag.DefValue)
+		}
+		list = append(list, ".TP\n"+name+"\n"+marked(usage))
+	})
+	return strings.Join(list, "\n")
+}
+
+func bold(text string) string { return `\fB` + text + `\fP` }
+
+// marked returns text in roff, with parts between backquotes in bold.
+func marked(text string) string {
+	parts := strings.Split(roff(text), "`")
+	for i := 1; i < len(parts); i += 2 {
+		parts[i] = bold(parts[i])
+	}
+	return strings.Join(parts, "")
+}
+
+// roffEscapes replaces what roff would read as an escape or a request. Its hyphens could not be
+// copied as those of a shell.
+var roffEscapes = strings.NewReplacer(`\`, `\e`, `-`, `\-`, "\n.", "\n\\&.", "\n'", "\n\\&'")
+
+// roff returns text as roff displays it.
+func roff(text string) string {
+	return strings.TrimPrefix(roffEscapes.Replace("\n"+text), "\n")
 }

@@ -143,6 +143,7 @@ func usageError(ran *cobra.Command, err error) error {
 
 // root returns the command with all its subcommands.
 func (p *program) root() *cobra.Command {
+	var version bool
 	root := &cobra.Command{
 		Use:   "koalagate",
 		Short: "Authorization and rate limits for gateways",
@@ -155,12 +156,18 @@ func (p *program) root() *cobra.Command {
 		SilenceUsage:  true,
 		// Two wrong letters still get a suggestion.
 		SuggestionsMinimumDistance: 2,
-		Version:                    thisBuild().String(),
 		Args:                       noArguments,
-		RunE:                       func(*cobra.Command, []string) error { return errors.New("missing command") },
+		RunE: func(*cobra.Command, []string) error {
+			if version {
+				return p.printVersion()
+			}
+			return errors.New("missing command")
+		},
 	}
+	// cobra's own flag needs a template for these words, and with text/template the linker keeps
+	// every method of every type of the program.
+	root.Flags().BoolVarP(&version, "version", "v", false, "print the version")
 	root.AddCommand(p.serveCommand(), p.rateLimitCommand(), p.importCommand(), p.checkCommand(), p.fmtCommand(), p.exceptionCommand(), p.explainCommand(), p.testCommand(), p.replayCommand(), p.resetCommand(), p.diffCommand(), p.probeCommand(), p.configCommand(), p.healthcheckCommand(), p.publishCommand(), p.rollbackCommand(), p.versionsCommand(), p.instancesCommand(), p.trialCommand(), p.manCommand(), p.topCommand(), p.versionCommand(), p.whyCommand())
-	root.SetVersionTemplate("koalagate {{.Version}}\n")
 	return root
 }
 

@@ -38,7 +38,7 @@ func thisBuild() build {
 	return b
 }
 
-// String returns the text of --version, without the name of the program.
+// String describes the build on one line, without the name of the program.
 func (b build) String() string {
 	return fmt.Sprintf("%s (revision %s of %s, %s, %s/%s)", b.version, b.revision, b.date, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
@@ -50,11 +50,13 @@ func (p *program) versionCommand() *cobra.Command {
 		Long:    "Print the version, the revision and its date, the Go version and the platform, as --version does.",
 		Example: "  koalagate version",
 		Args:    noArguments,
-		RunE: func(*cobra.Command, []string) error {
-			fmt.Fprintf(p.stdout, "koalagate %s\n", thisBuild())
-			return nil
-		},
+		RunE:    func(*cobra.Command, []string) error { return p.printVersion() },
 	}
+}
+
+func (p *program) printVersion() error {
+	fmt.Fprintf(p.stdout, "koalagate %s\n", thisBuild())
+	return nil
 }
 
 // page returns the content of /version.

@@ -112,6 +112,17 @@ func TestIrregularFilesAreRejected(t *testing.T) {
 	}
 }
 
+func TestUnusualValuesAreAccepted(t *testing.T) {
+	for _, text := range []string{
+		"koala_hosts: [a, A-1.example, 10.0.0.1]", "koala_hosts: []", "trusted_proxies: [\"::1\", \"fe80::/10\"]", "koala_token: \"pass word\"",
+		"redis_prefix: " + strings.Repeat("x", 64), "drain_wait: 0s", "rescue_share: 1", "unix_socket_mode: \"0\"", "report_addr: \"\"", "max_waiting: 1",
+	} {
+		if _, err := config.Load(config.Input{File: write(t, "k.yaml", text+"\n")}); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestServiceLinksAreIgnored(t *testing.T) {
 	load(t, config.Input{Environ: []string{
 		"KOALAGATE_SERVICE_HOST=10.0.0.1", "KOALAGATE_SERVICE_PORT=9191", "KOALAGATE_SERVICE_PORT_GRPC=9191",

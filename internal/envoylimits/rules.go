@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Rules returns a rule file that decides as the limits of the set. It does so for
@@ -89,7 +90,7 @@ func (w *ruleWriter) limit(l *Limit, path []part) {
 	if l.Shadow {
 		words.WriteString("; shadow=1")
 	}
-	if label.MatchString(l.Name) && !w.labels[l.Name] {
+	if label().MatchString(l.Name) && !w.labels[l.Name] {
 		w.labels[l.Name] = true
 		words.WriteString("; name=" + l.Name)
 	}
@@ -104,9 +105,10 @@ func (w *ruleWriter) limit(l *Limit, path []part) {
 // firstNumber is the number before the first rule's.
 const firstNumber = 1000
 
+// The forms of the names of rules and of parameters. Only the conversion to rules needs them.
 var (
-	label     = regexp.MustCompile(`^[a-z0-9_.-]{1,64}$`)
-	parameter = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:-]*$`)
+	label     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9_.-]{1,64}$`) })
+	parameter = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:-]*$`) })
 )
 
 // obstacle returns why no rule can express a limit, "" if one can.
@@ -125,7 +127,7 @@ func (w *ruleWriter) obstacle(l *Limit, path []part) string {
 		switch {
 		case seen[d.Key]:
 			return fmt.Sprintf("the key %q occurs twice, or is a parameter of its own", d.Key)
-		case !parameter.MatchString(d.Key):
+		case !parameter().MatchString(d.Key):
 			return fmt.Sprintf("the key %q is no name of a parameter", d.Key)
 		case strings.Contains(d.Value, "*"):
 			return "its value is a pattern"
@@ -137,7 +139,7 @@ func (w *ruleWriter) obstacle(l *Limit, path []part) string {
 		seen[d.Key] = true
 	}
 	for key := range w.keys {
-		if !seen[key] && !parameter.MatchString(key) {
+		if !seen[key] && !parameter().MatchString(key) {
 			return fmt.Sprintf("the key %q of another limit is no name of a parameter, so that no rule can exclude it", key)
 		}
 	}

@@ -80,7 +80,7 @@ func (r *Records) piece(ctx context.Context, b Blob, n int64) (string, error) {
 	ctx, cancel := call(ctx)
 	defer cancel()
 	size := min(pieceSize, b.Size-n*pieceSize)
-	piece, err := readPiece.Run(ctx, r.client, []string{r.keys.blob(b.Sum)}, n, size).Text()
+	piece, err := readPiece().Run(ctx, r.client, []string{r.keys.blob(b.Sum)}, n, size).Text()
 	switch {
 	case errors.Is(err, goredis.Nil):
 		return "", fmt.Errorf("%w: piece %d of blob %.12s has another size than %d bytes", ErrBlob, n, b.Sum, size)
@@ -151,7 +151,7 @@ func (r *Records) WriteBlob(ctx context.Context, b Blob, from io.Reader) error {
 	ctx, cancel := call(ctx)
 	defer cancel()
 	// A blob of a version in use is replaced by the same content without an expiry.
-	if err := completeBlob.Run(ctx, r.client, []string{upload, r.keys.blob(b.Sum)}, spareTime.Milliseconds()).Err(); err != nil {
+	if err := completeBlob().Run(ctx, r.client, []string{upload, r.keys.blob(b.Sum)}, spareTime.Milliseconds()).Err(); err != nil {
 		return unavailable(err)
 	}
 	return nil

@@ -59,7 +59,7 @@ func (s *slowPrune) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredi
 
 func (s *slowPrune) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 	return func(ctx context.Context, c goredis.Cmder) error {
-		if args := c.Args(); len(args) > 1 && args[1] == readHistory.Hash() {
+		if args := c.Args(); len(args) > 1 && args[1] == readHistory().Hash() {
 			s.once.Do(func() { close(s.began) })
 			<-s.end
 		}

@@ -56,7 +56,7 @@ func (r *Records) Beat(ctx context.Context, h *Heartbeat) (State, error) {
 	if h.Leaves {
 		leaves = 1
 	}
-	reply, err := beat.Run(ctx, r.client, r.keys.all(), r.keys.arguments(h.ID, h.Text, h.About, h.Answer, leaves, h.Sum)...).StringSlice()
+	reply, err := beat().Run(ctx, r.client, r.keys.all(), r.keys.arguments(h.ID, h.Text, h.About, h.Answer, leaves, h.Sum)...).StringSlice()
 	return stateOf(reply, err)
 }
 
@@ -65,7 +65,7 @@ func (r *Records) Beat(ctx context.Context, h *Heartbeat) (State, error) {
 func (r *Records) State(ctx context.Context) (State, error) {
 	ctx, cancel := call(ctx)
 	defer cancel()
-	return stateOf(readState.Run(ctx, r.client, r.keys.all(), r.keys.arguments()...).StringSlice())
+	return stateOf(readState().Run(ctx, r.client, r.keys.all(), r.keys.arguments()...).StringSlice())
 }
 
 // stateOf reads the reply of `report` in shared.lua.

@@ -99,7 +99,7 @@ const maxHistory = 1000
 func (r *Records) numbers(ctx context.Context) ([]uint64, error) {
 	ctx, cancel := call(ctx)
 	defer cancel()
-	texts, err := readHistory.Run(ctx, r.client, r.keys.all(), r.keys.arguments(maxHistory)...).StringSlice()
+	texts, err := readHistory().Run(ctx, r.client, r.keys.all(), r.keys.arguments(maxHistory)...).StringSlice()
 	if err != nil {
 		return nil, unavailable(err)
 	}

@@ -28,7 +28,7 @@ type Instance struct {
 func (r *Records) Instances(ctx context.Context) ([]Instance, error) {
 	ctx, cancel := call(ctx)
 	defer cancel()
-	reply, err := listInstances.Run(ctx, r.client, r.keys.all(), r.keys.arguments()...).StringSlice()
+	reply, err := listInstances().Run(ctx, r.client, r.keys.all(), r.keys.arguments()...).StringSlice()
 	if err != nil {
 		return nil, unavailable(err)
 	}

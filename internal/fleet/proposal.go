@@ -107,7 +107,7 @@ func (r *Records) send(ctx context.Context, p *Proposal, m *Manifest, seen strin
 	value := record(p.Manifest, p.Signature)
 	ctx, cancel := call(ctx)
 	defer cancel()
-	reply, err := propose.Run(ctx, r.client, r.keys.all(), r.keys.arguments(
+	reply, err := propose().Run(ctx, r.client, r.keys.all(), r.keys.arguments(
 		m.Number, m.Before, value, p.Timeout.Milliseconds(), p.Quorum, list.String(), kind, length, follow, abort, seen, sumOf(value), signed)...).StringSlice()
 	switch {
 	case err != nil:
@@ -172,7 +172,7 @@ type Outcome struct {
 func (r *Records) Outcome(ctx context.Context, number uint64) (Outcome, error) {
 	ctx, cancel := call(ctx)
 	defer cancel()
-	reply, err := readOutcome.Run(ctx, r.client, r.keys.all(), r.keys.arguments(number)...).StringSlice()
+	reply, err := readOutcome().Run(ctx, r.client, r.keys.all(), r.keys.arguments(number)...).StringSlice()
 	if err != nil {
 		return Outcome{}, unavailable(err)
 	}
@@ -224,7 +224,7 @@ func (r *Records) Enforce(ctx context.Context, number uint64, signature string) 
 	}
 	ctx, cancel := call(ctx)
 	defer cancel()
-	if err := enforce.Run(ctx, r.client, r.keys.all(), r.keys.arguments(number, sumOf(value), signature)...).Err(); err != nil {
+	if err := enforce().Run(ctx, r.client, r.keys.all(), r.keys.arguments(number, sumOf(value), signature)...).Err(); err != nil {
 		return unavailable(err)
 	}
 	return nil

@@ -2,6 +2,8 @@ package fleet
 
 import (
 	_ "embed"
+	"strings"
+	"sync"
 
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -37,21 +39,27 @@ var (
 	historyText string
 )
 
-// The scripts, each one atomic step. See their texts for arguments and replies.
+// The scripts, each one atomic step, made when they are first run: most instances run few of them.
+// See their texts for arguments and replies.
 var (
-	propose       = goredis.NewScript(sharedText + proposeText)
-	beat          = goredis.NewScript(sharedText + judgeText + beatText)
-	enforce       = goredis.NewScript(sharedText + judgeText + enforceText)
-	listInstances = goredis.NewScript(sharedText + instancesText)
-	readState     = goredis.NewScript(sharedText + stateText)
-	readOutcome   = goredis.NewScript(sharedText + outcomeText)
-	readTrial     = goredis.NewScript(sharedText + trialText)
-	readHistory   = goredis.NewScript(sharedText + historyText)
-	writeTally    = goredis.NewScript(sharedText + tallyText)
-	stopTrial     = goredis.NewScript(sharedText + stopText)
-	readPiece     = goredis.NewScript(pieceText)
-	completeBlob  = goredis.NewScript(completeText)
+	propose       = scriptOf(sharedText, proposeText)
+	beat          = scriptOf(sharedText, judgeText, beatText)
+	enforce       = scriptOf(sharedText, judgeText, enforceText)
+	listInstances = scriptOf(sharedText, instancesText)
+	readState     = scriptOf(sharedText, stateText)
+	readOutcome   = scriptOf(sharedText, outcomeText)
+	readTrial     = scriptOf(sharedText, trialText)
+	readHistory   = scriptOf(sharedText, historyText)
+	writeTally    = scriptOf(sharedText, tallyText)
+	stopTrial     = scriptOf(sharedText, stopText)
+	readPiece     = scriptOf(pieceText)
+	completeBlob  = scriptOf(completeText)
 )
+
+// scriptOf returns a function that returns the script whose text is the texts together.
+func scriptOf(texts ...string) func() *goredis.Script {
+	return sync.OnceValue(func() *goredis.Script { return goredis.NewScript(strings.Join(texts, "")) })
+}
 
 // all returns the keys in the order of shared.lua.
 func (k *keys) all() []string {

@@ -38,7 +38,7 @@ const MaxReport = 256 << 10
 func (r *Records) WriteTally(ctx context.Context, id string, t *Tally) error {
 	ctx, cancel := call(ctx)
 	defer cancel()
-	if err := writeTally.Run(ctx, r.client, r.keys.all(), r.keys.arguments(t.Number, id, t.Requests, t.NewlyRefused, t.Report)...).Err(); err != nil {
+	if err := writeTally().Run(ctx, r.client, r.keys.all(), r.keys.arguments(t.Number, id, t.Requests, t.NewlyRefused, t.Report)...).Err(); err != nil {
 		return unavailable(err)
 	}
 	return nil
@@ -49,7 +49,7 @@ func (r *Records) WriteTally(ctx context.Context, id string, t *Tally) error {
 func (r *Records) Trial(ctx context.Context) (*Trial, error) {
 	ctx, cancel := call(ctx)
 	defer cancel()
-	reply, err := readTrial.Run(ctx, r.client, r.keys.all(), r.keys.arguments()...).StringSlice()
+	reply, err := readTrial().Run(ctx, r.client, r.keys.all(), r.keys.arguments()...).StringSlice()
 	if err != nil {
 		return nil, unavailable(err)
 	}
@@ -111,7 +111,7 @@ func trialOf(h []string) (*Trial, error) {
 func (r *Records) StopTrial(ctx context.Context, why string) (bool, error) {
 	ctx, cancel := call(ctx)
 	defer cancel()
-	stopped, err := stopTrial.Run(ctx, r.client, r.keys.all(), r.keys.arguments(why)...).Int()
+	stopped, err := stopTrial().Run(ctx, r.client, r.keys.all(), r.keys.arguments(why)...).Int()
 	if err != nil {
 		return false, unavailable(err)
 	}
