@@ -70,7 +70,7 @@ func NewEvaluator(o *Options) (*Evaluator, error) {
 		return nil, err
 	}
 	e := &Evaluator{
-		script: goredis.NewScript(script), prefix: o.Prefix, budget: o.budget(), batching: o.Batching,
+		script: goredis.NewScript(script()), prefix: o.Prefix, budget: o.budget(), batching: o.Batching,
 		linger: 1000, onDamage: withoutPanics(o.OnDamage),
 		onTrip: o.OnRoundTrip, onScript: o.OnScript,
 	}

@@ -61,7 +61,7 @@ func (s *server) command(ctx context.Context, bundles []*bundle) (asking bool) {
 		b.written = false
 		name, text := "evalsha", s.script.Hash()
 		if b.again {
-			name, text = "eval", script
+			name, text = "eval", script()
 		}
 		b.sent = goredis.NewCmd(ctx, b.command(name, text)...)
 		b.sent.SetFirstKeyPos(3)

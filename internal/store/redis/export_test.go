@@ -126,8 +126,8 @@ func (t *Taken) Window(m store.Method) (end, hits int64) {
 // WithoutPlain makes the script carry out each request by the functions for all requests.
 func (s *Store) WithoutPlain() {
 	const mark = "  if plain and settles then\n"
-	text := strings.Replace(script, mark, "  plain = false\n"+mark, 1)
-	if text == script {
+	text := strings.Replace(script(), mark, "  plain = false\n"+mark, 1)
+	if text == script() {
 		panic("the script has no such line")
 	}
 	s.evaluator.script = goredis.NewScript(text)

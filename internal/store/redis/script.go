@@ -3,6 +3,7 @@ package redis
 import (
 	_ "embed" // for the parts of the script
 	"strings"
+	"sync"
 )
 
 // The parts of the script, by subject. Together they are one text: each uses
@@ -35,10 +36,12 @@ var (
 	luaWrite string
 )
 
-// script is the script that Redis runs in one call. lua/plan.lua describes its
-// argument and its reply.
-var script = luaPlan + luaMain + luaWindows + luaLeak + luaToken + luaHold + luaReceipts +
-	luaDecide + luaLasting + luaLease + luaCarry + luaWrite
+// script returns the script that Redis runs in one call: an instance without Redis makes none.
+// lua/plan.lua describes its argument and its reply.
+var script = sync.OnceValue(func() string {
+	return luaPlan + luaMain + luaWindows + luaLeak + luaToken + luaHold + luaReceipts +
+		luaDecide + luaLasting + luaLease + luaCarry + luaWrite
+})
 
 // NeedsLog reports whether err is the error of a call that omits the log of a
 // leak counter which has one.

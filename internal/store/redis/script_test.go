@@ -12,7 +12,7 @@ import (
 // declare would silently hide the other one. A parameter may have the name of an outer
 // value, which it then usually is, and so may a local that is assigned from that value.
 func TestNoNameOfTheScriptHidesAnother(t *testing.T) {
-	for _, fault := range hidden(script) {
+	for _, fault := range hidden(script()) {
 		t.Error(fault)
 	}
 }
