@@ -33,7 +33,9 @@ func (g *gate) pass(decisions int) {
 }
 
 // batch counts the script call of several calls, and reports whether all of them shared
-// it. They gather while the two script calls that may be under way at a time wait.
+// it. They gather while the two script calls that may be under way at a time wait, and leave
+// when the first of these returns; the other one must not return before, or it might wake a
+// goroutine for nothing.
 func (c *caller) batch(t *testing.T, r *reader, requests [][]byte) (n numbers, together bool) {
 	var lone, running sync.WaitGroup
 	begin := func(group *sync.WaitGroup, request []byte) {
@@ -52,16 +54,18 @@ func (c *caller) batch(t *testing.T, r *reader, requests [][]byte) (n numbers, t
 		begin(&running, request)
 	}
 	time.Sleep(3 * time.Millisecond)
-	for range 2 {
-		c.gate.leave <- struct{}{}
-	}
+	before := c.woken()
+	c.gate.leave <- struct{}{}
 	size := <-c.gate.arrived
 	c.gate.shut.Store(false)
+	c.gate.leave <- struct{}{}
 	lone.Wait()
-	return r.during(func() {
+	n = r.during(func() {
 		c.gate.leave <- struct{}{}
 		running.Wait()
-	}, len(requests)), size == len(requests)
+	}, len(requests))
+	n[wakeups] = float64(c.woken()-before) / float64(len(requests))
+	return n, size == len(requests)
 }
 
 // reader reads the counts of Redis.

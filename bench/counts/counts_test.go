@@ -81,6 +81,8 @@ type caller struct {
 	gate *gate
 	call func(request []byte) error
 	next int
+	// woken returns the goroutines that batches have made run so far.
+	woken func() int64
 }
 
 func open(t *testing.T, server *storetest.Server, k *traffic.Kind) *caller {
@@ -94,6 +96,7 @@ func open(t *testing.T, server *storetest.Server, k *traffic.Kind) *caller {
 		o.OnScript, o.Refusals = c.gate.pass, -1 // what the store remembers would not reach Redis
 	})
 	door := wiretest.Open(ratelimit.New(ratelimit.Options{Engine: engine.New(set, wiring.CountIn(counters)), Logger: slog.New(slog.DiscardHandler)}))
+	c.woken = func() int64 { return counters.Calls().Wakeups }
 	c.call = func(request []byte) error {
 		_, err := door.Call(context.Background(), request)
 		return err
@@ -121,7 +124,9 @@ func (c *caller) alone(t *testing.T, r *reader) numbers {
 		}
 	}
 	all()
+	before := c.woken()
 	n := r.during(all, len(requests))
+	n[wakeups] = float64(c.woken()-before) / float64(len(requests))
 	n[allocations] = math.Round(testing.AllocsPerRun(2, all) / float64(len(requests)))
 	return n
 }
@@ -173,11 +178,12 @@ const (
 	sent               // bytes to Redis
 	received           // bytes from Redis
 	logged             // bytes in Redis's log of changes, which replicas get, too
+	wakeups            // of goroutines, by batches
 	allocations        // only of a call alone
 	number
 )
 
-var words = [number]string{"commands", "keys", "bytes to Redis", "bytes from Redis", "bytes logged", "allocations"}
+var words = [number]string{"commands", "keys", "bytes to Redis", "bytes from Redis", "bytes logged", "wake-ups", "allocations"}
 
 // numbers are the counts of a call.
 type numbers [number]float64
@@ -213,7 +219,7 @@ func (n numbers) plus(other numbers) numbers {
 }
 
 func TestNumbersAreReadAsWritten(t *testing.T) {
-	want := numbers{1, 0.25, 100, 20.5, 7, 12}
+	want := numbers{1, 0.25, 100, 20.5, 7, 1.07, 12}
 	if got, err := parseNumbers(want.String()); err != nil || !slices.Equal(got[:], want[:]) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}

@@ -51,6 +51,7 @@ type Batcher struct {
 	late     func() time.Duration // see lag.Probe.Late; nil for a process that never lags
 
 	queued *atomic.Int64 // the calls that wait, of all batchers of the evaluator
+	woken  *atomic.Int64 // see Calls.Wakeups; of all of them, too
 
 	start chan struct{} // has an element per idle sender that must send
 
@@ -85,7 +86,7 @@ type timer interface {
 }
 
 func newBatcher(batching Batching, budget time.Duration, to carrier) *Batcher {
-	b := &Batcher{batching: batching, budget: budget, carrier: to, now: time.Now, yield: runtime.Gosched, queued: new(atomic.Int64), start: make(chan struct{}, maxFlying)}
+	b := &Batcher{batching: batching, budget: budget, carrier: to, now: time.Now, yield: runtime.Gosched, queued: new(atomic.Int64), woken: new(atomic.Int64), start: make(chan struct{}, maxFlying)}
 	b.after = func(d time.Duration, f func()) timer { return time.AfterFunc(d, f) }
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.lone.New = func() any { return &[]*bundle{new(bundle)} }

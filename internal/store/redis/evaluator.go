@@ -59,6 +59,7 @@ type Evaluator struct {
 	scripts  atomic.Int64
 	flying   atomic.Int64 // round trips under way
 	waiting  atomic.Int64 // calls in the queues of all batchers
+	woken    atomic.Int64 // see Calls.Wakeups
 	onTrip   func(took time.Duration, fault string)
 	onScript func(decisions int)
 	lag      *lag.Probe
@@ -109,7 +110,7 @@ func (e *Evaluator) Close() { e.lag.Close() }
 // NewBatcher returns a Batcher for the client's server.
 func (e *Evaluator) NewBatcher(client goredis.UniversalClient) *Batcher {
 	b := newBatcher(e.batching, e.budget, &server{e, client})
-	b.late, b.queued = e.lag.Late, &e.waiting
+	b.late, b.queued, b.woken = e.lag.Late, &e.waiting, &e.woken
 	return b
 }
 
@@ -256,6 +257,9 @@ type Calls struct {
 	Plans      int64 // sent to Redis
 	Scripts    int64 // script calls that carried them
 	Remembered int64 // refused from memory, without Redis
+	// Wakeups counts goroutines that batches make run: one that sends a batch, and
+	// each caller when it is answered. A caller that sends its own call wakes none.
+	Wakeups int64
 	// Stranded counts parts of takes over several slots of a Cluster that were
 	// not given back, because too many give-backs were under way or the node
 	// did not answer. Their hits may stay until the windows end.
@@ -264,7 +268,7 @@ type Calls struct {
 
 // Calls returns how plans were carried out so far, without Stranded.
 func (e *Evaluator) Calls() Calls {
-	c := Calls{Plans: e.plans.Load(), Scripts: e.scripts.Load()}
+	c := Calls{Plans: e.plans.Load(), Scripts: e.scripts.Load(), Wakeups: e.woken.Load()}
 	if e.refusals != nil {
 		c.Remembered = e.refusals.answered.Load()
 	}

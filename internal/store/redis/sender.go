@@ -8,6 +8,7 @@ import (
 
 // send makes a sender send the calls that wait. It requires b.mu.
 func (b *Batcher) send() {
+	b.woken.Add(1)
 	if b.idle > 0 {
 		b.idle--
 		b.start <- struct{}{}
@@ -151,6 +152,7 @@ func (b *Batcher) next(batch []*Call) ([]*Call, departure) {
 		return batch, departure{}
 	}
 	b.depart()
+	b.woken.Add(int64(len(batch)))
 	b.crowded = len(batch) > 1
 	for _, c := range batch {
 		c.Trip, c.left = b.trips, b.left
