@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -163,10 +164,29 @@ func isPlaceholder(value string) bool {
 	return strings.IndexAny(value[1:], "{}") == len(value)-2 && value[len(value)-1] == '}'
 }
 
-func isBlank(value string) bool { return trim(value) == "" }
+func isBlank(value string) bool {
+	if value != "" && ' ' < value[0] && value[0] < utf8.RuneSelf {
+		return false // as almost always, without a look at the end
+	}
+	return trim(value) == ""
+}
 
 // trim removes the blanks that conditions ignore.
 func trim(value string) string { return strings.TrimSpace(value) }
+
+// trimKey removes the blanks around the name of a cookie that net/http removes; others are part
+// of the name.
+func trimKey(key string) string {
+	for key != "" && isKeyBlank(key[0]) {
+		key = key[1:]
+	}
+	for key != "" && isKeyBlank(key[len(key)-1]) {
+		key = key[:len(key)-1]
+	}
+	return key
+}
+
+func isKeyBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
 // cookieValue returns the value of the first cookie with this name in a Cookie header.
 // It skips parts that are not cookies. An invalid value counts only if there is no
@@ -178,8 +198,7 @@ func cookieValue(header, name string) (invalid string) {
 		var pair string
 		pair, header, _ = strings.Cut(header, ";")
 		key, value, found := strings.Cut(pair, "=")
-		// net/http removes these characters; others would be part of the name.
-		if !found || strings.Trim(key, " \t\r\n") != name {
+		if !found || trimKey(key) != name {
 			continue
 		}
 		value = trim(value)

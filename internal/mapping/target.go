@@ -93,7 +93,7 @@ func decodeSegment(segment string, keep bool) (string, error) {
 // for itself, and valid is then false.
 func decodeEscapes(s string, plus bool) (decoded string, valid bool) {
 	valid = true
-	if !strings.ContainsAny(s, "%+") {
+	if strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 {
 		return s, valid
 	}
 	b := make([]byte, 0, len(s))
