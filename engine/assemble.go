@@ -105,6 +105,21 @@ func (v *evaluation) answer(c *Call, i int, a *Answer) {
 	}
 }
 
+// observed returns the matches of an input for ObserveMatches.
+func (m *matchedInput) observed(a *Answer) []rules.Match {
+	list := m.matches.List
+	if (a.Decider == nil || a.Decider.Counts()) && len(a.Refusing) == 0 {
+		return list
+	}
+	for i := range list {
+		r := list[i].Rule
+		if !r.Counts() && r.Result.Verdict() != rules.Allow && (r == a.Decider || slices.Contains(a.Refusing, r)) {
+			list[i].Identity = m.matches.Identify(i)
+		}
+	}
+	return list
+}
+
 // decider returns the rule that decided, and the entry that answers.
 func (m *matchedInput) decider(rs *rules.Set, index int) (*rules.Rule, *rules.Result) {
 	if index < 0 {

@@ -135,7 +135,7 @@ func (e *Engine) decide(ctx context.Context, c *Call) (*Decision, error) {
 	if decided && e.matched != nil && !c.Unobserved {
 		for i := range d.Answers {
 			if !c.Inputs[i].Refund {
-				e.matched(c, v.rules, v.inputs[i].matches.List, &d.Answers[i])
+				e.matched(c, v.rules, v.inputs[i].observed(&d.Answers[i]), &d.Answers[i])
 			}
 		}
 	}

@@ -48,9 +48,10 @@ func Observe(f func(*Call, *Decision, error)) Option {
 
 // ObserveMatches calls f after each decision of an operation that has a verdict, once per
 // input that is not a refund. f gets the call, the rules of the decision, the rules that
-// match the input, and its answer. f runs in the goroutine that called Decide, before the
-// function passed to Observe, and must not retain its arguments. Inputs that no store
-// decided are left out. For koalagate's own programs, may change.
+// match the input, and its answer. Direct rules that refused the input have identities,
+// too. f runs in the goroutine that called Decide, before the function passed to Observe,
+// and must not retain its arguments. Inputs that no store decided are left out. For
+// koalagate's own programs, may change.
 func ObserveMatches(f func(*Call, *rules.Set, []rules.Match, *Answer)) Option {
 	return setting(func(s *settings) { s.matched = f })
 }

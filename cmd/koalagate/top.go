@@ -37,7 +37,7 @@ func (p *program) topCommand() *cobra.Command {
 			"The handle of a row with masked values names its identity for `reset`, `exception add` and\n" +
 			"`exception ban` at this instance, for an hour.\n\n" +
 			"Each number is a lower bound: the true number of the sorted column may be higher by at most\n" +
-			"the number in the column error. Direct rules count nothing and are not listed.",
+			"the number in the column error. Of direct rules, refused calls are listed.",
 		Example: "  koalagate top\n" +
 			"  koalagate top --rule logins --by admitted --since 1h",
 		Args: func(_ *cobra.Command, args []string) error { return o.check(args) },

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/koalagate/koalagate/internal/fleet/minutes"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/rules"
@@ -359,7 +361,7 @@ func TestStandingOfRows(t *testing.T) {
 	c := newCrowd(t)
 	r := c.recorder(func(o *Options) {
 		o.Mask = func(_, _, _ string) string { return "#mask" }
-		o.Standing = func(rule int64, identity map[string]string) Standing {
+		o.Standing = func(rule int64, _ string, identity map[string]string) Standing {
 			return Standing{Gone: rule == 202, Exception: map[string]*Exception{"ann": {ID: "x", What: "allow"}}[identity["uid"]]}
 		}
 	})
@@ -378,5 +380,49 @@ func TestStandingOfRows(t *testing.T) {
 	}
 	if !rows[2].Gone {
 		t.Errorf("the rule that is gone: %+v", rows[2])
+	}
+}
+
+// A row with a shortened value has a handle of the whole identity at the instance that met it, and
+// none at others, which say nothing about the rules either.
+func TestShortenedRows(t *testing.T) {
+	server := storetest.StartServer(t)
+	client := server.Client()
+	defer client.Close()
+	c := newCrowd(t)
+	value := strings.Repeat("x", maxValue+1)
+	both := func(o *Options) {
+		o.Shared = minutes.New(client, "koala")
+		o.Handle = func(identity, shown map[string]string) string { return identity["uid"] + " as " + shown["uid"] }
+		o.Standing = func(_ int64, _ string, identity map[string]string) Standing {
+			return Standing{Gone: identity["uid"] != value}
+		}
+	}
+	met, other := c.recorder(both), c.recorder(both)
+	c.call(met, Refused, 201, value, 3)
+	met.share(t.Context(), 0)
+	short := string(shorten(value))
+	for name, want := range map[string]Row{
+		"met":   {Identity: map[string]string{"act": "post", "uid": short}, Handle: value + " as " + short},
+		"other": {Identity: map[string]string{"act": "post", "uid": short}},
+	} {
+		want.Rule, want.Name, want.Shortened, want.Refused = 201, "posts", true, 3
+		rows, _ := map[string]*Recorder{"met": met, "other": other}[name].Top(t.Context(), Question{})
+		if diff := cmp.Diff([]Row{want}, rows); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	for i := range 2 * maxWhole / len(value) { // the memory is bounded
+		c.call(met, Refused, 201, value+strconv.Itoa(i), 1)
+	}
+	met.empty()
+	kept := 0
+	for _, one := range met.own(0)[0].List {
+		for _, v := range one.whole {
+			kept += len(v)
+		}
+	}
+	if kept == 0 || kept > maxWhole {
+		t.Errorf("%d bytes of whole identities; want at most %d", kept, maxWhole)
 	}
 }

@@ -25,6 +25,9 @@ const (
 	shownValue = 80
 	cut        = "…"
 	hashBytes  = 8
+	// maxWhole bounds the identities of a minute that are kept whole because a value was
+	// shortened, in bytes.
+	maxWhole = 64 << 10
 )
 
 // minute are the heaviest identities of a minute. It does not change.
@@ -45,6 +48,10 @@ type identity struct {
 	Values [][]byte     `json:"v"` // names and values in turn; not all values are UTF-8
 	Least  [kinds]int64 `json:"c"` // calls at least
 	Excess [kinds]int64 `json:"e"` // and at most so many more
+
+	// whole are the values by name if any is shortened; nil if they are unknown, as other
+	// instances know them.
+	whole map[string]string
 }
 
 // key identifies the rule and the identity.
@@ -63,6 +70,7 @@ func (i *identity) key() string {
 // freeze returns the heaviest identities of the sketches. r.mu is held.
 func (r *Recorder) freeze() *minute {
 	m := &minute{number: r.minute}
+	room := maxWhole
 	places := make(map[uint64]int)
 	for k, s := range r.sketches {
 		chosen, left := choose(s.top.Sorted())
@@ -71,7 +79,7 @@ func (r *Recorder) freeze() *minute {
 		for _, one := range chosen {
 			if _, known := places[one.Key]; !known {
 				places[one.Key] = len(m.List)
-				m.List = append(m.List, r.identityOf(one))
+				m.List = append(m.List, r.identityOf(one, &room))
 			}
 		}
 	}
@@ -121,15 +129,25 @@ func choose(order []*slot) (chosen []*slot, left int64) {
 	return chosen, left
 }
 
-// identityOf returns the identity of a counter.
-func (r *Recorder) identityOf(one *slot) identity {
+// identityOf returns the identity of a counter. One with shortened values is kept whole, too, while
+// there is room, which it takes.
+func (r *Recorder) identityOf(one *slot, room *int) identity {
 	m := rules.Match{Rule: one.Value.rule, Identity: one.Value.identity}
 	i := identity{Rule: one.Value.rule.Return, Door: one.Value.door}
 	if i.Rule == 0 {
 		i.Limit = one.Value.rule.Name
 	}
-	for _, p := range r.o.Values(&m) {
+	values, isShort := r.o.Values(&m), false
+	for _, p := range values {
 		i.Values = append(i.Values, []byte(p.Name), shorten(p.Value))
+		isShort = isShort || len(p.Value) > maxValue
+	}
+	if length := len(one.Value.identity); isShort && length <= *room {
+		*room -= length
+		i.whole = make(map[string]string, len(values))
+		for _, p := range values {
+			i.whole[p.Name] = p.Value
+		}
 	}
 	return i
 }

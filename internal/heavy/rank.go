@@ -16,8 +16,11 @@ type Row struct {
 	Rule     int64             `json:"rule"`           // 0 for an imported limit
 	Name     string            `json:"name,omitempty"` // of the rule; the path of an imported limit
 	Identity map[string]string `json:"identity"`       // by name; NAME@KIND for later sources
-	// Handle names the identity in changes at this instance; "" if no value is masked, or one was
-	// too long to be kept.
+	// Shortened reports that a value is too long for lists: the identity has its beginning and a
+	// hash, which are no value.
+	Shortened bool `json:"shortened,omitempty"`
+	// Handle names the identity in changes at this instance. "" if the values are shown, or if one
+	// is shortened that this instance does not know.
 	Handle   string `json:"handle,omitempty"`
 	Refused  int64  `json:"refused"`
 	Admitted int64  `json:"admitted"`
@@ -33,6 +36,8 @@ type Standing struct {
 	// Gone reports that there is no such rule in force, or that it counts by other parameters or
 	// under other conditions.
 	Gone bool `json:"gone,omitempty"`
+	// Direct reports that the rule counts nothing, so that no counter can be reset.
+	Direct bool `json:"direct,omitempty"`
 	// Exception is the one that applies to the identity; nil for none.
 	Exception *Exception `json:"exception,omitempty"`
 }
@@ -147,6 +152,8 @@ func (r *Recorder) rank(list []*minute, q Question) []Row {
 			if t == nil {
 				t = &total{identity: one}
 				totals[key] = t
+			} else if t.whole == nil && one.whole != nil {
+				t.identity = one
 			}
 			for k := range t.calls {
 				t.calls[k] += one.Least[k]
@@ -180,14 +187,22 @@ func (r *Recorder) row(t *total, most int64) Row {
 	if rule := r.o.Rule(t.Rule); rule != nil {
 		row.Name = rule.Name
 	}
-	values, isWhole := make(map[string]string), true
+	values := make(map[string]string)
 	for i := 0; i+1 < len(t.Values); i += 2 {
-		name, value := string(t.Values[i]), string(t.Values[i+1])
-		row.Identity[name], values[name] = r.o.Mask(t.Door, name, value), value
-		isWhole = isWhole && !isShortened(value)
+		name, listed := string(t.Values[i]), string(t.Values[i+1])
+		value := listed
+		if t.whole != nil {
+			value = t.whole[name]
+		}
+		shown := r.o.Mask(t.Door, name, value)
+		if shown == value {
+			shown = listed
+		}
+		values[name], row.Identity[name] = value, shown
+		row.Shortened = row.Shortened || isShortened(listed)
 	}
-	row.Standing = r.o.Standing(t.Rule, values)
-	if isWhole {
+	if !row.Shortened || t.whole != nil {
+		row.Standing = r.o.Standing(t.Rule, t.Limit, values)
 		row.Handle = r.o.Handle(values, row.Identity)
 	}
 	return row

@@ -42,8 +42,9 @@ type Options struct {
 	// Values returns the parameters of an identity; nil means rules.Match.Values.
 	Values func(*rules.Match) []rules.Param
 	// Standing returns what the rules in force do about an identity; nil if it does not matter.
-	// The numbers of rules may be of earlier rules, and 0 for an imported limit.
-	Standing func(rule int64, identity map[string]string) Standing
+	// The number of a rule may be one of an earlier rule, and is 0 for an imported limit, whose
+	// path is limit.
+	Standing func(rule int64, limit string, identity map[string]string) Standing
 	// Mask returns a value of a parameter, NAME or NAME@SOURCE, at a door as it may be shown; nil
 	// shows all.
 	Mask func(door, name, value string) string
@@ -103,7 +104,7 @@ func New(o Options) *Recorder {
 		o.Rule = func(int64) *rules.Rule { return nil }
 	}
 	if o.Standing == nil {
-		o.Standing = func(int64, map[string]string) Standing { return Standing{} }
+		o.Standing = func(int64, string, map[string]string) Standing { return Standing{} }
 	}
 	if o.Values == nil {
 		o.Values = (*rules.Match).Values
@@ -166,7 +167,7 @@ func (r *Recorder) Begin(door string) Batch {
 }
 
 // Add counts a call with the identity of a match, or leaves it out of the sample. Direct
-// rules have no identity.
+// rules that did not refuse have no identity.
 func (b *Batch) Add(k Kind, m *rules.Match) {
 	exponent := b.recorder.sampling[k].Load()
 	if len(m.Identity) == 0 || b.chance&(1<<exponent-1) != 0 {

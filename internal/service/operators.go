@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"maps"
 	"os"
 	"strconv"
 	"time"
@@ -114,32 +115,41 @@ func (s *Service) openTraffic() {
 	})
 }
 
-// standing returns what the rules in force do about an identity of a rule, by its number.
-// Imported limits have exceptions by their descriptors, which it leaves out.
-func (s *Service) standing(number int64, identity map[string]string) heavy.Standing {
-	if number == 0 {
-		return heavy.Standing{}
-	}
-	e, params := s.app.Engine(), rules.MakeParams(identity)
-	x := e.Ban(params)
-	m, isCounted := identify(e.Rules().Rule(number), params)
-	if x == nil && isCounted {
+// standing returns what the rules in force do about an identity of a rule, by its number, or of an
+// imported limit.
+func (s *Service) standing(number int64, limit string, identity map[string]string) heavy.Standing {
+	e := s.app.Engine()
+	x := e.Ban(rules.MakeParams(identity))
+	m, isKnown := s.identify(number, limit, identity)
+	if x == nil && isKnown {
 		x = e.Exception(&m)
 	}
-	standing := heavy.Standing{Gone: !isCounted}
+	standing := heavy.Standing{Gone: !isKnown, Direct: isKnown && !m.Rule.Counts()}
 	if x != nil {
 		standing.Exception = &heavy.Exception{ID: x.ID, What: exceptions.WordOf(x.Kind), Until: time.UnixMilli(x.Until).UTC()}
 	}
 	return standing
 }
 
-// identify returns the match of a rule, which may be nil, for an identity. It reports whether the
-// rule counts the identity.
-func identify(r *rules.Rule, params *rules.Params) (rules.Match, bool) {
-	if r == nil {
-		return rules.Match{}, false
+// identify returns the match of a rule or of an imported limit for an identity. It reports whether
+// one in force has such a match.
+func (s *Service) identify(number int64, limit string, identity map[string]string) (m rules.Match, isKnown bool) {
+	var err error
+	if number != 0 {
+		r := s.app.Engine().Rules().Rule(number)
+		if r == nil {
+			return m, false
+		}
+		m, err = r.Identify(rules.MakeParams(identity))
+		return m, err == nil
 	}
-	m, err := r.Identify(params)
+	limits := s.limits.Load()
+	if limits == nil {
+		return m, false
+	}
+	values := maps.Clone(identity)
+	delete(values, "domain") // the path begins with it
+	m, _, err = limits.Identify(limit, values)
 	return m, err == nil
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/koalagate/koalagate/e2e/certs"
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/heavy"
@@ -238,4 +240,36 @@ func certificateFlags(t *testing.T) map[string]any {
 		t.Fatal(err)
 	}
 	return flags
+}
+
+// The identities that direct rules refuse are among the heaviest, those that they admit are not.
+func TestRefusedByDirectRules(t *testing.T) {
+	set := parseRules(t, "rule : [direct] [ip=192.0.2.0/24; act=login] [] [result=2; return=201]\n"+
+		"rule : [direct] [act=ask] [] [result=1; return=202]\n"+
+		"rule : [direct] [act=post] [] [result=2; return=203; shadow=1]")
+	found := heavy.New(heavy.Options{Rule: set.Rule})
+	counts := newRuleCounts(metrics.New(metrics.Build{}), found, 1)
+	counts.load(set)
+	e := engine.New(set, engine.ObserveMatches(counts.observe))
+	decide := func(op engine.Op, params map[string]string) {
+		t.Helper()
+		call := &engine.Call{Op: op, Inputs: []engine.Input{{Params: rules.MakeParams(params)}}}
+		if _, err := e.Decide(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, op := range []engine.Op{engine.Take, engine.Browse, engine.Complete} {
+		decide(op, map[string]string{"ip": "192.0.2.7", "act": "login", "uid": "ann"})
+	}
+	for _, act := range []string{"ask", "post"} {
+		decide(engine.Take, map[string]string{"act": act})
+	}
+	rows, _ := found.Top(t.Context(), heavy.Question{By: heavy.Refused})
+	want := []heavy.Row{{Rule: 201, Identity: map[string]string{"ip": "192.0.2.7", "act": "login"}, Refused: 3}}
+	if diff := cmp.Diff(want, rows); diff != "" {
+		t.Error(diff)
+	}
+	if rows, _ := found.Top(t.Context(), heavy.Question{By: heavy.Admitted}); len(rows) > 0 {
+		t.Errorf("admitted: %+v", rows)
+	}
 }
