@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -141,12 +142,43 @@ func writeDifference(w io.Writer, d *adminapi.Difference) error {
 
 func (p *program) instancesCommand() *cobra.Command {
 	q := query[[]fleet.Instance]{p, "list", func([]string) string { return "instances" }, writeInstances}
-	return q.complete(&cobra.Command{
-		Use:     "instances",
-		Short:   "List the instances that share published rules",
+	c := q.complete(&cobra.Command{
+		Use:   "instances",
+		Short: "List the instances that share published rules",
+		Long: "List the instances that share published rules. One that ended without taking leave is gone: it\n" +
+			"stays in the list for seven days, or until it is dismissed.",
 		Example: "  koalagate instances\n  koalagate instances --admin 10.0.0.7:9982 --token-file admin.token",
 		Args:    noArguments,
 	})
+	c.AddCommand(p.dismissCommand())
+	return c
+}
+
+func (p *program) dismissCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "dismiss ID…",
+		Short:   "Remove instances that are gone from the list",
+		Example: "  koalagate instances dismiss 9f3c52d07a1be684",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("want the ID of an instance, as `instances` shows it")
+			}
+			return nil
+		},
+	}
+	i := instance{installed: p.installed}
+	i.add(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		for _, id := range args {
+			var one fleet.Instance
+			if err := i.call(c.Context(), p.environ, http.MethodDelete, "instances/"+url.PathEscape(id), nil, &one); err != nil {
+				return fmt.Errorf("%s: %w", id, err)
+			}
+			fmt.Fprintln(p.stdout, display.Text(fmt.Sprintf("dismissed %s (%s, pid %d)", one.ID, one.Host, one.PID)))
+		}
+		return nil
+	}
+	return c
 }
 
 func writeInstances(w io.Writer, list *[]fleet.Instance) error {

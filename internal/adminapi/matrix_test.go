@@ -13,7 +13,7 @@ import (
 // none.
 var changing = map[string]bool{
 	"POST reset": true, "POST replay": true, "POST exceptions": true, "POST modes": true, "POST versions": true, "POST proposals/{number}": true, "POST contents/missing": true, "PUT contents/{hash}": true,
-	"DELETE exceptions/{id}": true, "DELETE trial": true,
+	"DELETE exceptions/{id}": true, "DELETE instances/{id}": true, "DELETE trial": true,
 }
 
 // Each path refuses callers without the token that it needs, whatever they send, and lets

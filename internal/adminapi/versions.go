@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -69,6 +70,7 @@ type Difference struct {
 var published = []route{
 	{http.MethodGet, "fleet", access.Read, light, (*server).fleet},
 	{http.MethodGet, "instances", access.Read, light, (*server).instances},
+	{http.MethodDelete, "instances/{id}", access.Change, light, (*server).dismiss},
 	{http.MethodGet, "versions", access.Read, light, (*server).versions},
 	{http.MethodPost, "versions", access.Change, lengthy, (*server).publish},
 	{http.MethodGet, "versions/{number}", access.Read, lengthy, (*server).version},
@@ -123,6 +125,25 @@ func (s *server) instances(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return done(w, r, list)
+}
+
+// dismiss forgets an instance that is gone, and answers with its last state.
+func (s *server) dismiss(w http.ResponseWriter, r *http.Request) error {
+	m, err := s.member()
+	if err != nil {
+		return err
+	}
+	one, err := m.Records().Dismiss(r.Context(), r.PathValue("id"))
+	switch {
+	case errors.Is(err, fleet.ErrUnknownInstance):
+		return problem(http.StatusNotFound, "%v", err)
+	case errors.Is(err, fleet.ErrLiveInstance):
+		return problem(http.StatusConflict, "%v", err)
+	case err != nil:
+		return err
+	}
+	s.record(r, "instance dismiss", fmt.Sprintf("%.100s at %.300q, pid %d", one.ID, one.Host, one.PID))
+	return done(w, r, one)
 }
 
 func (s *server) versions(w http.ResponseWriter, r *http.Request) error {

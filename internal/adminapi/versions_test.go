@@ -84,6 +84,13 @@ func TestPublishedAnswersAreDescribed(t *testing.T) {
 		}
 		answered[route] = answered[route] || w.Code == http.StatusOK
 	}
+	const dismiss = "DELETE instances/{id}"
+	killed := &fleet.Heartbeat{ID: "killed", Text: []byte(`{"host":"edge","pid":7}`)}
+	if _, err := member.Records().Beat(t.Context(), killed); err != nil {
+		t.Fatal(err)
+	}
+	ask(dismiss, "DELETE instances/killed", "", 409, "is not gone")
+	ask(dismiss, "DELETE instances/nobody", "", 404, "no instance with this ID")
 	contents, _ := json.Marshal(Missing{Contents: []fleet.Blob{blob}})
 	version := "GET versions/{number}"
 	ask("GET fleet", "GET fleet", "", 200, `"in_force": 0`)
@@ -115,6 +122,14 @@ func TestPublishedAnswersAreDescribed(t *testing.T) {
 	ask(version, "GET versions/7", "", 422, "is not in Redis")
 	ask("GET differences/{from}/{to}", "GET differences/1/1", "", 200, `"added": 0`)
 	ask("GET differences/{from}/{to}", "GET differences/1/7", "", 422, "is not in Redis")
+	storetest.Eventually(t, func() error {
+		if w := s.ask("GET instances", ""); !strings.Contains(w.Body.String(), `"state": "gone"`) {
+			return fmt.Errorf("none is gone: %s", w.Body)
+		}
+		return nil
+	})
+	ask(dismiss, "DELETE instances/killed", "", 200, `"pid": 7`)
+	ask("GET audit", "GET audit", "", 200, `"action": "instance dismiss"`)
 	for _, one := range published {
 		if name := one.method + " " + one.path; !answered[name] {
 			t.Errorf("%s was not answered with 200", name)

@@ -3,6 +3,8 @@ package fleet
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"strconv"
 	"time"
 )
 
@@ -21,10 +23,21 @@ type Instance struct {
 	Store     string            `json:"store"`
 	LastError string            `json:"last_error"`
 	Modes     map[string]string `json:"modes"`
-	Live      bool              `json:"-"`
+	// AgeMS is the time since its last heartbeat in ms.
+	AgeMS int64 `json:"age_ms,omitempty"`
+	Live  bool  `json:"-"`
 }
 
-// Instances returns the instances that wrote a heartbeat within the last minute.
+// The errors of Dismiss about the instance.
+var (
+	// ErrUnknownInstance reports an instance of which Redis knows nothing.
+	ErrUnknownInstance = errors.New("there is no instance with this ID; it may have been dismissed")
+	// ErrLiveInstance reports an instance that is not gone.
+	ErrLiveInstance = errors.New("the instance is not gone: it wrote a heartbeat within the last three seconds")
+)
+
+// Instances returns the instances, the one with the latest heartbeat first. One that ended without
+// taking leave is gone; it stays for seven days or until Dismiss, the 100 latest of them.
 func (r *Records) Instances(ctx context.Context) ([]Instance, error) {
 	ctx, cancel := call(ctx)
 	defer cancel()
@@ -33,6 +46,22 @@ func (r *Records) Instances(ctx context.Context) ([]Instance, error) {
 		return nil, unavailable(err)
 	}
 	return instancesOf(reply), nil
+}
+
+// Dismiss forgets an instance that is gone, and returns its last description.
+func (r *Records) Dismiss(ctx context.Context, id string) (*Instance, error) {
+	ctx, cancel := call(ctx)
+	defer cancel()
+	reply, err := dismiss().Run(ctx, r.client, r.keys.all(), r.keys.arguments(id)...).StringSlice()
+	switch {
+	case err != nil:
+		return nil, unavailable(err)
+	case len(reply) != 2 || reply[0] == "unknown":
+		return nil, ErrUnknownInstance
+	case reply[0] == "live":
+		return nil, ErrLiveInstance
+	}
+	return &instancesOf([]string{id, strconv.FormatInt(liveTime.Milliseconds()+1, 10), reply[1]})[0], nil
 }
 
 // instancesOf reads the reply of instances.lua. Fields of newer programs are ignored.
@@ -44,7 +73,7 @@ func instancesOf(reply []string) []Instance {
 			one = Instance{LastError: "its description in Redis is damaged"}
 		}
 		age := time.Duration(numberOf(reply[1])) * time.Millisecond
-		one.ID = reply[0]
+		one.ID, one.AgeMS = reply[0], age.Milliseconds()
 		if one.Live = age <= liveTime; !one.Live {
 			one.State = "gone"
 		}

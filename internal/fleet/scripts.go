@@ -29,6 +29,8 @@ var (
 	stopText string
 	//go:embed lua/instances.lua
 	instancesText string
+	//go:embed lua/dismiss.lua
+	dismissText string
 	//go:embed lua/state.lua
 	stateText string
 	//go:embed lua/outcome.lua
@@ -46,6 +48,7 @@ var (
 	beat          = scriptOf(sharedText, judgeText, beatText)
 	enforce       = scriptOf(sharedText, judgeText, enforceText)
 	listInstances = scriptOf(sharedText, instancesText)
+	dismiss       = scriptOf(sharedText, dismissText)
 	readState     = scriptOf(sharedText, stateText)
 	readOutcome   = scriptOf(sharedText, outcomeText)
 	readTrial     = scriptOf(sharedText, trialText)

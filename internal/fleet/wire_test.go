@@ -44,6 +44,7 @@ func TestWireForm(t *testing.T) {
 		t.Errorf("%v: an instance is\n%s\nwant\n%s", err, text, wireInstance)
 	}
 	// A newer program says more.
+	one.AgeMS = 10
 	newer := strings.Replace(wireInstance, `{"id"`, `{"new":{"a":[1]},"id"`, 1)
 	if got := instancesOf([]string{one.ID, "10", newer}); len(got) != 1 || fmt.Sprint(got[0]) != fmt.Sprint(one) {
 		t.Errorf("%+v; want %+v", got, one)

@@ -10,13 +10,15 @@ if leaves == '1' then
 else
   redis.call('ZADD', instances, whole(now), id)
   redis.call('HSET', beats, id, description)
-  redis.call('PEXPIRE', instances, 600000)
-  redis.call('PEXPIRE', beats, 600000)
+  redis.call('PEXPIRE', instances, gone_time)
+  redis.call('PEXPIRE', beats, gone_time)
 end
-for _, range in ipairs({{'-inf', whole(now - 60000)}, {whole(now + 60000), '+inf'}}) do
-  for _, dead in ipairs(redis.call('ZRANGEBYSCORE', instances, range[1], range[2], 'LIMIT', 0, 1000)) do
-    redis.call('ZREM', instances, dead)
-    redis.call('HDEL', beats, dead)
+-- Instances that are gone stay until an operator dismisses them, the latest 100 for a time.
+for _, range in ipairs({{'-inf', whole(now - gone_time), 0}, {whole(now + 60000), '+inf', 0}, {'-inf', whole(now - 3000), 100}}) do
+  local found = redis.call('ZRANGEBYSCORE', instances, range[1], range[2], 'LIMIT', 0, 1000)
+  for i = 1, #found - range[3] do
+    redis.call('ZREM', instances, found[i])
+    redis.call('HDEL', beats, found[i])
   end
 end
 
