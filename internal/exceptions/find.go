@@ -1,11 +1,12 @@
 package exceptions
 
 import (
+	"bytes"
 	"context"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/koalagate/koalagate/internal/pace"
 )
@@ -51,6 +52,7 @@ func (k *Keeper) Find(ctx context.Context, f Filter) ([]Exception, error) {
 		}
 	}
 	list := []Exception{}
+	var memory []byte
 	for _, x := range k.inForce() {
 		if err := pace.Step(ctx); err != nil {
 			return nil, err
@@ -62,7 +64,7 @@ func (k *Keeper) Find(ctx context.Context, f Filter) ([]Exception, error) {
 			shown := k.Shown(x)
 			x = &shown
 		}
-		if x.has(words) {
+		if x.has(words, &memory) {
 			if list = append(list, *x); len(list) == f.Most {
 				break
 			}
@@ -78,24 +80,39 @@ func (k *Keeper) Shown(x *Exception) Exception {
 	return shown
 }
 
-// has reports whether each word, in lower case, occurs in a text of the exception.
-func (x *Exception) has(words []string) bool {
+// has reports whether each word, in lower case and without blanks, occurs in a text of the exception.
+// It writes the texts to memory that later calls reuse.
+func (x *Exception) has(words []string, memory *[]byte) bool {
 	if len(words) == 0 {
 		return true
 	}
-	var text strings.Builder
-	for _, part := range []string{x.ID, strconv.FormatInt(x.Rule, 10), x.Limit, x.What, x.Author, x.Note} {
-		text.WriteString(part)
-		text.WriteByte('\n')
+	b := strconv.AppendInt((*memory)[:0], x.Rule, 10)
+	for _, part := range [...]string{x.ID, x.Limit, x.What, x.Author, x.Note} {
+		b = appendLower(append(b, '\n'), part)
 	}
-	for _, name := range slices.Sorted(maps.Keys(x.Identity)) {
-		text.WriteString(name + "=" + x.Identity[name] + "\n")
+	for name, value := range x.Identity {
+		b = appendLower(append(appendLower(append(b, '\n'), name), '='), value)
 	}
-	whole := strings.ToLower(text.String())
+	*memory = b
 	for _, word := range words {
-		if !strings.Contains(whole, word) {
+		if !bytes.Contains(b, []byte(word)) {
 			return false
 		}
 	}
 	return true
+}
+
+// appendLower appends a text in lower case.
+func appendLower(b []byte, text string) []byte {
+	for i := range len(text) {
+		c := text[i]
+		if c >= utf8.RuneSelf {
+			return append(b, strings.ToLower(text[i:])...)
+		}
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		b = append(b, c)
+	}
+	return b
 }

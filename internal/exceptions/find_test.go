@@ -20,7 +20,7 @@ func TestFind(t *testing.T) {
 	for i := range list {
 		list[i].Until = list[i].Until.Add(time.Duration(i) * time.Second)
 	}
-	list[1].Note, list[2].Author = "Migration of ann", "eve@desk"
+	list[1].Note, list[2].Author = "Migration of ann ÄRZTE", "eve@desk"
 	added, err := k.Add(t.Context(), list)
 	if err != nil {
 		t.Fatal(err)
@@ -34,6 +34,7 @@ func TestFind(t *testing.T) {
 		{"by rule", exceptions.Filter{Rule: 1}, "02"},
 		{"by parameter", exceptions.Filter{Words: []string{"uid=ann"}}, "01"},
 		{"by note, in any case", exceptions.Filter{Words: []string{"migration"}}, "1"},
+		{"by letters beyond ASCII", exceptions.Filter{Words: []string{"ärzTE"}}, "1"},
 		{"by author", exceptions.Filter{Words: []string{"EVE@"}}, "2"},
 		{"by what it does", exceptions.Filter{Words: []string{"deny"}}, "2"},
 		{"by ID", exceptions.Filter{Words: []string{added[1].ID}}, "1"},
@@ -124,5 +125,25 @@ func TestNothingWaitsForASearch(t *testing.T) {
 	leave()
 	if list, err := k.Find(left, exceptions.Filter{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("without its caller: %v, %v; want %v", list, err, context.Canceled)
+	}
+}
+
+// BenchmarkFind measures a search in as many exceptions as there may be, which finds the last one.
+func BenchmarkFind(b *testing.B) {
+	k := exceptions.New(exceptions.Options{Max: 100_000, Logger: slog.New(slog.DiscardHandler)})
+	k.Use(parseRules(b, ruleText))
+	list := make([]exceptions.Exception, 100_000)
+	for i := range list {
+		list[i] = exception(1, "user-"+strconv.Itoa(i), exceptions.Allow)
+		list[i].Note, list[i].Author = "Bulk", "ann@desk"
+	}
+	if _, err := k.Add(b.Context(), list); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if found, err := k.Find(b.Context(), exceptions.Filter{Words: []string{"UID=user-99999"}}); err != nil || len(found) != 1 {
+			b.Fatal(len(found), err)
+		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-func parseRules(t *testing.T, text string) *rules.Set {
+func parseRules(t testing.TB, text string) *rules.Set {
 	t.Helper()
 	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, rules.Options{})
 	if findings.HasErrors() {
