@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/koalagate/koalagate/internal/adminapi"
+	"github.com/koalagate/koalagate/internal/display"
 	"github.com/koalagate/koalagate/internal/findings"
 	"github.com/koalagate/koalagate/internal/fleet"
 	"github.com/koalagate/koalagate/internal/reload"
@@ -238,6 +239,23 @@ func (p *program) checkExpected(ctx context.Context, b *publishing, state *admin
 	return conflict{fmt.Errorf("version %d is in force, not %d; nothing was published", state.InForce, b.expect)}
 }
 
+// nameTrial prints whose trial the proposed version ends, if one is running.
+func (p *program) nameTrial(ctx context.Context, b *publishing) {
+	var running trial.Report
+	if err := b.call(ctx, p.environ, http.MethodGet, "trial", nil, &running); err != nil || running.Version == 0 || running.State != trial.Running {
+		return // whoever proposes reads of other troubles next
+	}
+	text := fmt.Sprintf("version %d is on trial", running.Version)
+	var tried adminapi.VersionDetail
+	if err := b.call(ctx, p.environ, http.MethodGet, fmt.Sprintf("versions/%d", running.Version), nil, &tried); err == nil {
+		text += ", published by " + display.Value(tried.Author)
+		if tried.Note != "" {
+			text += ": " + display.Value(tried.Note)
+		}
+	}
+	fmt.Fprintln(p.stderr, text+"; this version ends the trial")
+}
+
 // propose signs and proposes a version, and waits until it is in force.
 func (p *program) propose(ctx context.Context, b *publishing, m *fleet.Manifest, state *adminapi.Fleet) error {
 	next := *m
@@ -257,6 +275,7 @@ func (p *program) propose(ctx context.Context, b *publishing, m *fleet.Manifest,
 		proposal.Signature = fleet.Sign(key, b.purpose(), text)
 		w.inForce = fleet.Sign(key, fleet.InForce, text)
 	}
+	p.nameTrial(ctx, b)
 	var proposed adminapi.Proposed
 	if err := b.call(ctx, p.environ, http.MethodPost, "versions", &proposal, &proposed); err != nil {
 		return err
