@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -46,6 +47,26 @@ func (r *Rule) CountsBy() []string {
 		names = append(names, c.Name)
 	}
 	return names
+}
+
+// Free returns those of CountsBy for which the rule does not list the values one by one. Without
+// any, all requests that meet the rule have identities that its author wrote. For koalagate's own
+// programs, may change.
+func (r *Rule) Free() []string {
+	var names []string
+	for _, c := range r.identifying() {
+		if !c.isListOfValues() {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// isListOfValues reports whether the condition lists each value for which it holds.
+func (c *Condition) isListOfValues() bool {
+	return c.form == formList && !c.Negated && len(c.patterns) == 0 &&
+		!slices.ContainsFunc(c.integers, func(i interval[int64]) bool { return i.low != i.high }) &&
+		!slices.ContainsFunc(c.addresses, func(i interval[netip.Addr]) bool { return i.low != i.high })
 }
 
 // identifying returns the conditions on the parameters of the identity, ordered by name.

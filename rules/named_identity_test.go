@@ -78,3 +78,21 @@ rule : [direct] [uid=666] [] [result=0; return=6]
 		}
 	}
 }
+
+// Parameters are free unless the rule lists their values one by one.
+func TestFreeParameters(t *testing.T) {
+	for condition, want := range map[string]string{
+		"uid=+": "[uid]", "uid=ann": "[]", "uid=ann,bob": "[]", "uid!=ann": "[uid]", "uid=7": "[]", "uid=7,9": "[]",
+		"uid=7-9": "[uid]", "uid=192.0.2.1": "[]", "uid=192.0.2.0/24": "[uid]", "uid>3": "[uid]", "uid=192.0.2.*": "[uid]", "uid=ann{~}": "[]",
+	} {
+		text := "[rules]\nrule : [direct] [" + condition + "; act=post] [] [result=2; return=201]\n[result]\n0 : {\"Err_no\":0}\n1 : {\"Err_no\":0}\n2 : {\"Err_no\":10}\n"
+		set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, rules.Options{})
+		if findings.HasErrors() {
+			t.Errorf("%s: %v", condition, findings)
+			continue
+		}
+		if got := fmt.Sprint(set.Rules[0].Free()); got != want {
+			t.Errorf("%s: %s; want %s", condition, got, want)
+		}
+	}
+}

@@ -54,6 +54,9 @@ type fleet struct {
 	one   *e2e.Koalagate
 	two   *e2e.Koalagate // nil without one
 	log   string         // the decision log of the instance that was started last
+	// isDefault leaves the settings at their defaults: values are masked, and a token for changes
+	// is in a file.
+	isDefault bool
 }
 
 // newFleet returns a fleet without instances.
@@ -80,10 +83,15 @@ func newFleet(t *testing.T) *fleet {
 // publishedFleet starts two instances with published rules.
 func publishedFleet(t *testing.T, rules string, args ...string) *fleet {
 	t.Helper()
-	f := newFleet(t)
+	return newFleet(t).published(rules, args...)
+}
+
+// published starts two instances with published rules.
+func (f *fleet) published(rules string, args ...string) *fleet {
+	f.Helper()
 	var err error
 	if f.redis, err = f.stage.Redis(); err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
 	}
 	args = append([]string{"--rules", "redis:", "--redis", f.redis.URL()}, args...)
 	f.one, f.two = f.serve(args...), f.serve(args...)
@@ -99,7 +107,12 @@ func publishedFleet(t *testing.T, rules string, args ...string) *fleet {
 // fileFleet starts one instance with a rule file.
 func fileFleet(t *testing.T, rules string, args ...string) *fleet {
 	t.Helper()
-	f := newFleet(t)
+	return newFleet(t).withFile(rules, args...)
+}
+
+// withFile starts one instance with a rule file.
+func (f *fleet) withFile(rules string, args ...string) *fleet {
+	f.Helper()
 	f.one = f.serve(append([]string{"--rules", f.file("rules.conf", rules)}, args...)...)
 	f.until("the instance listens", f.one.ReadAddresses)
 	f.ready(f.one)
@@ -110,12 +123,15 @@ func (f *fleet) serve(args ...string) *e2e.Koalagate {
 	f.Helper()
 	dir := f.TempDir()
 	f.log = filepath.Join(dir, "decisions.jsonl")
-	env := []string{
-		"KOALAGATE_ADMIN_TOKEN=" + changeToken, "KOALAGATE_ADMIN_READ_TOKEN=" + readToken, "KOALAGATE_DRAIN_WAIT=0s",
-		"KOALAGATE_DECISION_LOG=" + f.log, "KOALAGATE_DECISION_LOG_PARAMS=all",
-		redisBudget, receiveTimeout,
+	env := []string{redisBudget, receiveTimeout, "KOALAGATE_DRAIN_WAIT=0s"}
+	if !f.isDefault {
+		env = append(env, "KOALAGATE_ADMIN_TOKEN="+changeToken, "KOALAGATE_ADMIN_READ_TOKEN="+readToken,
+			"KOALAGATE_DECISION_LOG="+f.log, "KOALAGATE_DECISION_LOG_PARAMS=all")
 	}
-	k, err := f.stage.Serve(binary, env, append(args, "--state-dir", dir)...)
+	if !f.isDefault {
+		args = append(args, "--state-dir", dir)
+	}
+	k, err := f.stage.Serve(binary, env, args...)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -154,7 +170,7 @@ func (f *fleet) get(path string) string {
 	if err != nil {
 		f.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+changeToken)
+	r.Header.Set("Authorization", "Bearer "+f.changeToken())
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		f.Fatal(err)
@@ -179,10 +195,18 @@ func (f *fleet) publish(rules string) {
 	f.command("publish", f.file("rules.conf", rules), "--note", "from the command", "--author", "eve@desk")
 }
 
+// changeToken returns the token for changes.
+func (f *fleet) changeToken() string {
+	if f.isDefault {
+		return f.one.ChangeToken()
+	}
+	return changeToken
+}
+
 // command runs a command that changes something at the first instance.
 func (f *fleet) command(args ...string) {
 	f.Helper()
-	args = append(args, "--admin", f.one.Admin, "--token-file", f.file("token", changeToken))
+	args = append(args, "--admin", f.one.Admin, "--token-file", f.file("token", f.changeToken()))
 	if out, err := exec.CommandContext(f.Context(), binary, args...).CombinedOutput(); err != nil {
 		f.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
 	}

@@ -3,6 +3,8 @@ package page
 import (
 	"net/http"
 	"testing"
+
+	"github.com/chromedp/chromedp/kb"
 )
 
 // An operator rolls a version back that refuses everybody in Now, at the change that brought it,
@@ -57,7 +59,7 @@ func TestRowsSayWhatApplies(t *testing.T) {
 	}
 	buttons := func(user, list string) {
 		t.Helper()
-		w.wait(`Array.from(` + row(user) + `?.querySelectorAll("button") ?? [], (b) => b.innerText).join() === ` + quoted(list))
+		w.wait(`Array.from(` + row(user) + `?.querySelectorAll(".menu button") ?? [], (b) => b.innerText).join() === ` + quoted(list))
 	}
 	buttons("ann", "Reset,Except for 2 h,Ban,Ban from everything")
 	f.command("exception", "add", "--rule", "201", "act=comment", "uid=ann", "--allow", "--for", "2h")
@@ -68,7 +70,11 @@ func TestRowsSayWhatApplies(t *testing.T) {
 	w.wait(row("bob") + `.innerText.includes("banned from everything")`)
 	w.accessible("rows with exceptions")
 	w.fits("rows with exceptions")
-	w.click("End ban")
+	w.wait(`((e) => { e?.focus(); return !!e; })(` + row("bob") + `?.querySelector("button"))`)
+	w.press(kb.Enter)
+	w.wait(`document.activeElement?.innerText === "End ban"`)
+	w.accessible("the actions of a row")
+	w.press(kb.Enter)
 	w.see("The ban has ended.")
 	buttons("bob", "Reset,Except for 2 h,Ban,Ban from everything")
 

@@ -40,7 +40,9 @@ var desk = look{1280, 900, false}
 // The errors that a page causes on purpose: the browser reports each answer that is no
 // success.
 const (
+	badRequest   = "status of 400 "
 	unauthorized = "status of 401 "
+	tooLong      = "status of 413 "
 	conflicting  = "status of 409 "
 	tooMany      = "status of 429 "
 )

@@ -49,12 +49,15 @@ type BookRule struct {
 	Method   string   `json:"method"`
 	Limit    string   `json:"limit"` // in words
 	CountsBy []string `json:"counts_by"`
-	Verdict  string   `json:"verdict"` // if the rule decides
-	Result   int64    `json:"result"`  // the number of the entry
-	Shadow   bool     `json:"shadow"`
-	Active   bool     `json:"active"` // now, by since and until
-	File     string   `json:"file"`
-	Line     int64    `json:"line"`
+	// Free are those of CountsBy for which the rule does not list the values one by one: they tell
+	// clients apart.
+	Free    []string `json:"free"`
+	Verdict string   `json:"verdict"` // if the rule decides
+	Result  int64    `json:"result"`  // the number of the entry
+	Shadow  bool     `json:"shadow"`
+	Active  bool     `json:"active"` // now, by since and until
+	File    string   `json:"file"`
+	Line    int64    `json:"line"`
 }
 
 // BookParam is a declaration in [params].
@@ -143,7 +146,7 @@ func (d *Desk) Book(ctx context.Context) (*Book, error) {
 
 func bookRule(r *rules.Rule, now int64) BookRule {
 	return BookRule{
-		Rule: r.Return, Name: r.Name, Method: r.Method.String(), Limit: explain.Limit(r), CountsBy: append([]string{}, r.CountsBy()...),
+		Rule: r.Return, Name: r.Name, Method: r.Method.String(), Limit: explain.Limit(r), CountsBy: append([]string{}, r.CountsBy()...), Free: append([]string{}, r.Free()...),
 		Verdict: r.Result.Verdict().String(), Result: int64(r.Result.Number), Shadow: r.Shadow, Active: r.ActiveAt(now),
 		File: r.Pos.File, Line: int64(r.Pos.Line),
 	}

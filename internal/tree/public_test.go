@@ -116,7 +116,7 @@ var ownParts = []string{
 	"rules.ParamSource.LookUp",
 	"rules.Params.FullName", "rules.Params.LaterSource", "rules.Params.SetFrom", "rules.Params.SetNamed",
 	"rules.Renumbered",
-	"rules.Rule.AppendPolicyName", "rules.Rule.Charges", "rules.Rule.UsedHits", "rules.Rule.WithCount",
+	"rules.Rule.AppendPolicyName", "rules.Rule.Charges", "rules.Rule.Free", "rules.Rule.UsedHits", "rules.Rule.WithCount",
 	"rules.Set.HasWaits", "rules.Set.IsParsed", "rules.Set.OpenDict", "rules.Set.OpenTable", "rules.Set.ReceiptTime",
 	"rules.Set.RouteConstants", "rules.Set.Timed", "rules.Set.Uses",
 }

@@ -1,12 +1,13 @@
 // Changes for one identity: reset its counter, except it from a rule, ban it.
 import { useState } from "preact/hooks";
-import { call, post, type Exception, type Identity } from "./api";
-import { refresh, Value } from "./data";
+import { call, post, type Book, type Exception, type Identity } from "./api";
+import { refresh, useData, Value } from "./data";
 import { changing } from "./session";
 import { IdentityText } from "./text";
-import { Dialog, Field, Input, notify } from "./ui";
+import { Dialog, Field, Input, notify, type Twice } from "./ui";
 
-export interface Target { rule: number; name?: string; identity: Identity; handle?: string; limit?: number }
+/** Target is an identity of a rule, or of an imported limit, whose path it has. */
+export interface Target { rule: number; path?: string; name?: string; identity: Identity; handle?: string; limit?: number; direct?: boolean }
 interface Action extends Target { kind: "reset" | "except" | "ban" | "banAll"; done?: () => void }
 
 /** effectOf says in a word or two what an exception does. */
@@ -17,24 +18,30 @@ const open = new Value<Action | undefined>(undefined);
 /** act opens the dialog of a change. */
 export function act(a: Action) { open.set(a); }
 
-const ruleText = (t: Target) => `rule ${t.rule}${t.name ? ` (${t.name})` : ""}`;
+const ruleText = (t: Target) => t.path ? `limit ${t.path}` : `rule ${t.rule}${t.name ? ` (${t.name})` : ""}`;
+
+/** everyone returns the warning about a ban that tells no client from another, undefined for others: by a rule, or of all requests with some parameters. */
+export function everyone(book: Book | undefined, names: string[], rule?: number): Twice | undefined {
+  if (!book || book.imported || rule === 0) return undefined;
+  const free = new Set(rule === undefined ? book.rules.flatMap((r) => r.free) : book.rules.find((r) => r.rule === rule)?.free);
+  if (names.length === 0 && rule === undefined || names.some((n) => free.has(n.split("@")[0] ?? n))) return undefined;
+  return { warning: rule === undefined ? "No rule tells one client from another by these parameters: the ban refuses everyone whose requests have them." : `Rule ${rule} counts these requests together: the ban refuses everyone who meets the rule.`, action: "Ban everyone" };
+}
 
 /** Buttons are the changes for one identity of a rule. */
 export function Buttons(p: { of: Target; counted?: boolean; exception?: Pick<Exception, "id"> & Partial<Exception>; done?: () => void }) {
   const done = p.done ? { done: p.done } : {}, x = p.exception;
   return <span class="actions">
     {p.counted !== false && x?.what !== "ban" && <button type="button" onClick={() => act({ ...p.of, ...done, kind: "reset" })}>Reset</button>}
-    {x ? <EndButton of={x} {...done} />
+    {x ? <button type="button" onClick={() => void end(x.id, p.done)}>{endText(x)}</button>
       : <><button type="button" onClick={() => act({ ...p.of, ...done, kind: "except" })}>Except for 2 h</button>
         <button type="button" class="danger" onClick={() => act({ ...p.of, ...done, kind: "ban" })}>Ban</button></>}
     {x?.what !== "ban" && <button type="button" class="danger" onClick={() => act({ ...p.of, ...done, kind: "banAll" })}>Ban from everything</button>}
   </span>;
 }
 
-/** EndButton ends an exception. */
-export function EndButton(p: { of: Pick<Exception, "id"> & Partial<Exception>; done?: () => void }) {
-  return <button type="button" onClick={() => void end(p.of.id, p.done)}>{p.of.what === "ban" || p.of.what === "deny" ? "End ban" : "End exception"}</button>;
-}
+/** endText is the name of the button that ends an exception. */
+export const endText = (x: Partial<Exception>) => x.what === "ban" || x.what === "deny" ? "End ban" : "End exception";
 
 function changed(done?: () => void) { refresh("exceptions", "audit", "top"); done?.(); }
 
@@ -52,10 +59,10 @@ const by = (handle?: string) => handle ? { handle } : {};
 
 /** add adds exceptions until their ends or, by the clock of the instances, for so many hours. */
 export function add(list: Partial<Exception>[], hours?: number): Promise<Exception[]> {
-  return changing(() => post<Exception[]>("exceptions", { ...(hours ? { for_ms: Math.round(hours * 3600_000) } : {}), exceptions: list.map(({ rule, identity, handle, what, count, until, note }) => ({ id: "", rule, identity, ...by(handle), what, count: count ?? 0, until: until ?? new Date().toISOString(), author: "", note: note ?? "" })) }));
+  return changing(() => post<Exception[]>("exceptions", { ...(hours ? { for_ms: Math.round(hours * 3600_000) } : {}), exceptions: list.map(({ rule, limit, identity, handle, what, count, until, note }) => ({ id: "", rule, ...(limit ? { limit } : {}), identity, ...by(handle), what, count: count ?? 0, until: until ?? new Date().toISOString(), author: "", note: note ?? "" })) }));
 }
 
-const lengths: [string, number][] = [["15 minutes", 0.25], ["2 hours", 2], ["8 hours", 8], ["1 day", 24], ["7 days", 168], ["31 days", 744]];
+const lengths: [string, number][] = [["15 minutes", 0.25], ["1 hour", 1], ["2 hours", 2], ["8 hours", 8], ["1 day", 24], ["7 days", 168], ["31 days", 744]];
 
 /** Actions is the dialog of the change that is open. */
 export function Actions() {
@@ -70,6 +77,7 @@ function ActionDialog(p: { of: Action }) {
   const [hours, setHours] = useState(2);
   const [what, setWhat] = useState<"allow" | "count">("allow");
   const [count, setCount] = useState(String((a.limit ?? 50) * 2));
+  const book = useData<Book>("rules").value;
   const close = () => open.set(undefined);
   const reset = async () => {
     await changing(() => post("reset", { rule: a.rule, identity: a.identity, ...by(a.handle), ...(note ? { note } : {}) }));
@@ -78,19 +86,20 @@ function ActionDialog(p: { of: Action }) {
     notify(`The counter of ${ruleText(a)} starts anew.`);
   };
   const except = async (kind: Exception["what"]) => {
-    const added = await add([{ rule: a.rule, identity: a.identity, ...by(a.handle), what: kind, note, ...(kind === "count" ? { count: Number(count) } : {}) }], hours);
+    const added = await add([{ rule: a.rule, ...(a.path ? { limit: a.path } : {}), identity: a.identity, ...by(a.handle), what: kind, note, ...(kind === "count" ? { count: Number(count) } : {}) }], hours);
     close();
     changed(a.done);
     const id = added[0]?.id ?? "";
     notify(`${kind === "deny" ? "Banned" : "Excepted"} from ${ruleText(a)}.`, async () => { await changing(() => call("DELETE", "exceptions/" + id)); changed(a.done); });
   };
   const title = { reset: "Reset a counter", except: "Except an identity", ban: "Ban an identity", banAll: "" }[a.kind];
-  return <Dialog title={title} action={{ reset: "Reset", except: "Except", ban: "Ban", banAll: "" }[a.kind]} danger={a.kind === "ban"} onClose={close}
+  return <Dialog title={title} action={{ reset: "Reset", except: "Except", ban: "Ban", banAll: "" }[a.kind]} danger={a.kind === "ban"} twice={a.kind === "ban" ? everyone(book, Object.keys(a.identity), a.rule) : undefined} onClose={close}
     onDo={() => a.kind === "reset" ? reset() : except(a.kind === "ban" ? "deny" : what)}>
     <p class="target"><strong>{ruleText(a)}</strong> <IdentityText of={a.identity} /></p>
     {a.kind === "reset" && <p>The counter starts anew and a ban is lifted, at all instances within a second. This cannot be undone.</p>}
     {a.kind === "ban" && <p>The rule refuses this identity until the end, whatever its counter says. You can end it earlier.</p>}
-    {a.kind === "except" && <fieldset><legend>Until its end the rule</legend>
+    {a.kind === "except" && a.direct && <p>Until its end the rule lets this identity pass.</p>}
+    {a.kind === "except" && !a.direct && <fieldset><legend>Until its end the rule</legend>
       <label><input type="radio" name="what" checked={what === "allow"} onChange={() => setWhat("allow")} /> lets this identity pass, and counts nothing for it</label>
       <label><input type="radio" name="what" checked={what === "count"} onChange={() => setWhat("count")} /> admits another count:{" "}
         <Input type="number" aria-label="Count" min={1} value={count} onValue={(v) => { setCount(v); setWhat("count"); }} /></label>
@@ -110,8 +119,9 @@ function BanDialog(p: { of: Action }) {
   const pairs = Object.entries(p.of.identity);
   const [chosen, setChosen] = useState<string[]>(pairs.length === 1 ? pairs.map(([name]) => name) : []);
   const [note, setNote] = useState(""), [hours, setHours] = useState(2);
+  const book = useData<Book>("rules").value;
   const close = () => open.set(undefined);
-  return <Dialog title="Ban from everything" action="Ban" danger disabled={chosen.length === 0} onClose={close} onDo={async () => {
+  return <Dialog title="Ban from everything" action="Ban" danger disabled={chosen.length === 0} twice={everyone(book, chosen)} onClose={close} onDo={async () => {
     const added = await add([{ rule: 0, identity: Object.fromEntries(pairs.filter(([name]) => chosen.includes(name))), ...by(p.of.handle), what: "ban", note }], hours);
     close();
     changed(p.of.done);

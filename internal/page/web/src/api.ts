@@ -8,7 +8,7 @@ export interface State {
 }
 export interface RuleFile { name: string; text: string }
 export interface Rule {
-  rule: number; name?: string; method: string; limit: string; counts_by: string[]; verdict: string; result: number;
+  rule: number; name?: string; method: string; limit: string; counts_by: string[]; free: string[]; verdict: string; result: number;
   shadow: boolean; active: boolean; file: string; line: number;
 }
 export interface Param { name: string; sources: string[]; file: string; line: number }
@@ -71,7 +71,7 @@ export interface Change { at: string; author: string; peer: string; host: string
 export interface Fleet { prefix: string; in_force: number; last: number; now: string; max_version_bytes: number }
 export interface Instance {
   id: string; host: string; pid: number; program_version: string; version: number; hash: string; since: string; state: string; store: string;
-  last_error: string; modes: Record<string, string> | null;
+  last_error: string; modes: Record<string, string> | null; age_ms?: number;
 }
 export interface Version { version: number; hash: string; author: string; note: string; at: string; in_force: boolean; rules: number; problem?: string }
 export interface Manifest { [field: string]: unknown; files: (RuleFileRef)[]; lists?: unknown[] }
@@ -90,7 +90,7 @@ export interface Second {
   at: string; span_ms: number; allowed: number; refused: number; observed: number; unavailable: number; invalid: number;
   refusals: { rule: number; name?: string; refused: number }[];
 }
-export interface Top { rule: number; name?: string; identity: Identity; handle?: string; refused: number; admitted: number; near: number; error: number; gone?: boolean; exception?: Pick<Exception, "id" | "what" | "until"> }
+export interface Top { rule: number; name?: string; identity: Identity; shortened?: boolean; handle?: string; direct?: boolean; refused: number; admitted: number; near: number; error: number; gone?: boolean; exception?: Pick<Exception, "id" | "what" | "until"> }
 
 export interface TrialOptions { length_ms: number; then: "ask" | "enforce" | "keep"; abort_above: number }
 export interface Trial {
@@ -174,7 +174,8 @@ async function once<T>(method: string, path: string, body?: unknown, raw?: strin
   let document: unknown;
   try { document = JSON.parse(text); } catch { document = undefined; }
   if (!response.ok) {
-    const detail = (document as { detail?: string } | undefined)?.detail ?? (text.slice(0, 300) || response.statusText);
+    const isPage = response.headers.get("Content-Type")?.includes("html"); // of a proxy in between
+    const detail = (document as { detail?: string } | undefined)?.detail ?? (isPage ? `a proxy in front of the instance answered ${response.status}` : text.slice(0, 300) || response.statusText);
     throw new Problem(response.status, detail, Number(response.headers.get("Retry-After") ?? 0));
   }
   return document as T;

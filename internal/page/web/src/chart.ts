@@ -27,15 +27,34 @@ const rows = (h: Hour): uPlot.AlignedData => {
   return [h.allowed.map((_, i) => first + i * 60), h.allowed, h.refused, h.observed];
 };
 
+/** Mark is a line at a time, in s since the epoch, with a text. */
+export interface Mark { at: number; text: string }
+
+/** place draws marks over a chart. */
+function place(u: uPlot, marks: Mark[]) {
+  for (const old of u.over.querySelectorAll(".mark")) old.remove();
+  const width = u.over.clientWidth;
+  for (const m of marks) {
+    const x = Math.min(width, u.valToPos(m.at, "x")); // the current minute has its beginning at the edge
+    if (x < 0) continue;
+    const line = document.createElement("span");
+    line.className = x > width - 40 ? "mark left" : "mark";
+    line.style.left = `${x}px`;
+    line.textContent = m.text;
+    u.over.append(line);
+  }
+}
+
 /** draw draws an hour into an element. */
 export function draw(at: HTMLElement, first: Hour) {
-  let plot: uPlot | undefined, hour = first;
+  let plot: uPlot | undefined, hour = first, marks: Mark[] = [];
   const make = () => {
     plot?.destroy();
     const axis: uPlot.Axis = { stroke: resolved("--faint"), grid: { stroke: resolved("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
     const bars = uPlot.paths.bars;
     plot = new uPlot({
       width: widthOf(at), height, padding: [8, 24, 0, 0],
+      hooks: { draw: [(u) => place(u, marks)] },
       cursor: { y: false, points: { show: false } }, legend: { live: true },
       scales: { y: { range: (_u, _min, max) => [0, Math.max(5, max * 1.1)] } },
       axes: [axis, { ...axis, size: 56, values: (_u, list) => list.map((v) => v >= 1000 ? `${v / 1000}k` : String(v)) }],
@@ -54,7 +73,7 @@ export function draw(at: HTMLElement, first: Hour) {
   theme.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
   scheme.addEventListener("change", make);
   return {
-    set(next: Hour) { hour = next; plot?.setData(rows(hour)); },
+    set(next: Hour, more: Mark[]) { hour = next; marks = more; plot?.setData(rows(hour)); },
     end() { resize.disconnect(); theme.disconnect(); scheme.removeEventListener("change", make); plot?.destroy(); },
   };
 }

@@ -1,13 +1,14 @@
 // Exceptions, instances with the modes of their doors, and the audit trail.
 import { useState } from "preact/hooks";
-import { post, type AutomaticBan, type Change, type Exception, type Instance, type State, type Words } from "./api";
-import { add, effectOf, end } from "./actions";
+import { post, type AutomaticBan, type Book, type Change, type Exception, type Instance, type State, type Words } from "./api";
+import { add, effectOf, end, everyone } from "./actions";
 import { refresh, useData, useKept, useSettled } from "./data";
+import { Dismiss } from "./dismiss";
 import { changing } from "./session";
 import { Ago, IdentityText, span, Text } from "./text";
 import { Dialog, Field, Input, messageOf, notify, Panel } from "./ui";
 
-const shown = 100; // exceptions at once, of up to max_exceptions
+const shown = 50; // exceptions at once, of up to max_exceptions
 
 export function Exceptions() {
   const [adding, setAdding] = useState(false), [search, setSearch] = useState("");
@@ -35,18 +36,42 @@ function RuleBans() {
   </Panel>;
 }
 
+const offered = 500; // rules and limits in the list of names
+
+/** placeOf returns the rule, by number or name, or the imported limit that a text names. */
+function placeOf(book: Book | undefined, text: string): { rule: number; limit?: string } {
+  const name = text.trim().replace(/: unit=.*$/, ""); // a line of /rlconfig begins with the path
+  if (book?.imported?.some((l) => l.path === name)) return { rule: 0, limit: name };
+  const found = book?.rules.find((r) => String(r.rule) === name) ?? book?.rules.find((r) => r.name === name);
+  if (!found) throw new Error(`There is no rule${book?.imported ? " and no limit" : ""} “${name}” in force.`);
+  return { rule: found.rule };
+}
+
+/** pairsOf reads an identity, NAME=VALUE separated by blanks or lines. */
+function pairsOf(text: string): Record<string, string> {
+  return Object.fromEntries(text.split(/[\n ]+/).filter(Boolean).map((l) => {
+    const at = l.indexOf("=");
+    if (at < 1) throw new Error(`“${l}” is not NAME=VALUE`);
+    return [l.slice(0, at), l.slice(at + 1)];
+  }));
+}
+
 function AddException(p: { onClose: () => void }) {
-  const [rule, setRule] = useState(""), [identity, setIdentity] = useState(""), [what, setWhat] = useState<Exception["what"]>("allow"), [count, setCount] = useState("100"), [hours, setHours] = useState("2"), [note, setNote] = useState("");
-  return <Dialog title="Add an exception" action="Add" onClose={p.onClose} onDo={async () => {
-    const pairs = identity.split(/[\n ]+/).filter(Boolean).map((l) => { const at = l.indexOf("="); if (at < 1) throw new Error(`“${l}” is not NAME=VALUE`); return [l.slice(0, at), l.slice(at + 1)] as const; });
-    await add([{ rule: what === "ban" ? 0 : Number(rule), identity: Object.fromEntries(pairs), what, note, ...(what === "count" ? { count: Number(count) } : {}) }], Number(hours));
+  const [place, setPlace] = useState(""), [identity, setIdentity] = useState(""), [what, setWhat] = useState<Exception["what"]>("allow"), [count, setCount] = useState("100"), [hours, setHours] = useState("2"), [note, setNote] = useState("");
+  const book = useData<Book>("rules").value, isBan = what === "ban", names = Array.from(identity.matchAll(/(?:^|[\n ])([^\n =]+)=/g), (m) => m[1] ?? "");
+  const rule = book?.rules.find((r) => String(r.rule) === place.trim() || r.name === place.trim())?.rule;
+  const label = book?.imported ? "Rule or limit" : "Rule";
+  return <Dialog title="Add an exception" action="Add" twice={isBan ? everyone(book, names) : what === "deny" && rule ? everyone(book, names, rule) : undefined} onClose={p.onClose} onDo={async () => {
+    const at = isBan ? { rule: 0 } : placeOf(book, place);
+    await add([{ ...at, identity: pairsOf(identity), what, note, ...(what === "count" ? { count: Number(count) } : {}) }], Number(hours));
     p.onClose();
-    refresh("exceptions", "audit");
-    notify(what === "ban" ? "Banned from everything." : `Rule ${rule} has an exception.`);
+    refresh("exceptions", "audit", "top");
+    notify(isBan ? "Banned from everything." : at.limit ? `Limit ${at.limit} has an exception.` : `Rule ${at.rule} has an exception.`);
   }}>
-    <div class="row">{what !== "ban" && <Field label="Rule"><Input name="rule" type="number" min={1} required value={rule} onValue={setRule} autofocus /></Field>}<Field label="For, in hours"><Input name="hours" type="number" min={0.01} max={744} step="any" required value={hours} onValue={setHours} /></Field></div>
-    <Field label="Identity" hint={what === "ban" ? "NAME=VALUE of each parameter that a refused request has" : "NAME=VALUE of each parameter that the rule counts by"}><Input name="identity" required value={identity} onValue={setIdentity} placeholder="uid=ann" /></Field>
-    <div class="row"><Field label="What"><select value={what} onChange={(e) => setWhat(e.currentTarget.value as Exception["what"])}><option value="allow">the rule lets it pass, uncounted</option><option value="count">another count</option><option value="deny">the rule refuses it</option><option value="ban">banned from everything</option></select></Field>
+    <div class="row">{!isBan && <Field label={label} hint="The number or the name"><Input name="rule" list="places" required value={place} onValue={setPlace} autofocus /></Field>}<Field label="For, in hours"><Input name="hours" type="number" min={0.01} max={744} step="any" required value={hours} onValue={setHours} /></Field></div>
+    <datalist id="places">{[...(book?.imported ?? []).map((l) => l.path), ...(book?.rules ?? []).map((r) => r.name ?? String(r.rule))].slice(0, offered).map((x) => <option value={x} key={x} />)}</datalist>
+    <Field label="Identity" hint={isBan ? "NAME=VALUE of each parameter that a refused request has" : "NAME=VALUE of each parameter that it counts by"}><Input name="identity" required value={identity} onValue={setIdentity} placeholder="uid=ann" /></Field>
+    <div class="row"><Field label="What"><select value={what} onChange={(e) => setWhat(e.currentTarget.value as Exception["what"])}><option value="allow">it passes, uncounted</option><option value="count">another count</option><option value="deny">it is refused</option><option value="ban">banned from everything</option></select></Field>
       {what === "count" && <Field label="Count"><Input type="number" min={1} value={count} onValue={setCount} /></Field>}</div>
     <Field label="Note" hint="Why: the list keeps it."><Input name="note" value={note} onValue={setNote} maxLength={500} /></Field>
   </Dialog>;
@@ -67,8 +92,8 @@ export function Instances() {
   const [asking, setAsking] = useState<{ door: string; mode: string; everywhere: boolean }>();
   const canSetAll = !!state.value?.fleet_modes;
   return <>
-    {state.value?.published ? <Panel title="Instances" data={list} empty={list.value?.length === 0 && "No instance has written a heartbeat within the last minute."}>{(all) => <table class="data"><thead><tr><th>Host</th><th>State</th><th class="num">Version</th><th>Store</th><th class="wide">Since</th><th class="wide">Program</th><th>Doors</th></tr></thead>
-      <tbody>{[...all].sort((a, b) => a.host.localeCompare(b.host) || a.pid - b.pid).map((i) => <tr key={i.id} class={i.state === "gone" ? "gone" : ""}><td><Text>{i.host}</Text> <small class="faint">pid {i.pid}, {i.id}</small></td><td><span class={"verdict " + (i.state === "ready" ? "allow" : "deny")}>{i.state.replace("_", " ")}</span>{i.last_error && <small class="warn"><Text>{i.last_error}</Text></small>}</td>
+    {state.value?.published ? <Panel title="Instances" data={list} empty={list.value?.length === 0 && "Redis knows no instance."}>{(all) => <table class="data"><thead><tr><th>Host</th><th>State</th><th class="num">Version</th><th>Store</th><th class="wide">Since</th><th class="wide">Program</th><th>Doors</th></tr></thead>
+      <tbody>{[...all].sort((a, b) => a.host.localeCompare(b.host) || a.pid - b.pid).map((i) => <tr key={i.id} class={i.state === "gone" ? "gone" : ""}><td><Text>{i.host}</Text> <small class="faint">pid {i.pid}, {i.id}</small></td><td><span class={"verdict " + (i.state === "ready" ? "allow" : "deny")}>{i.state.replace("_", " ")}</span>{i.state === "gone" ? <small>last heard {span(i.age_ms ?? 0)} ago <Dismiss of={i} /></small> : i.last_error && <small class="warn"><Text>{i.last_error}</Text></small>}</td>
         <td class="num">{i.version || "–"}{i.version !== state.value?.release?.version && <span class="warn" title="This instance has another version."> ≠</span>}</td><td><span class={i.store === "degraded" ? "verdict deny" : ""} title={i.store === "degraded" ? "Redis is away: it counts in its own memory" : ""}>{i.store === "degraded" ? "rescue" : i.store}</span></td><td class="wide"><Ago at={i.since} /></td><td class="wide"><Text>{i.program_version}</Text></td>
         <td>{Object.entries(i.modes ?? {}).filter(([, m]) => m !== "enforce").map(([d, m]) => <span class="verdict observe" key={d} title={doorText(words, d)}>{d} {m}</span>)}{Object.values(i.modes ?? {}).every((m) => m === "enforce") && <span class="faint">all enforce</span>}</td></tr>)}</tbody></table>}</Panel>
       : <Panel title="This instance" data={state}>{(s) => <dl><dt>Host</dt><dd><Text>{s.host}</Text></dd><dt>Program</dt><dd><Text>{s.program}</Text></dd><dt>Rules</dt><dd>{s.rules}, from files, loaded <Ago at={s.loaded_at} />, <code>{s.hash.slice(0, 12)}</code></dd><dt>Counters</dt><dd>{s.store}{s.store_error && <> – <Text>{s.store_error}</Text></>}</dd></dl>}</Panel>}

@@ -1,5 +1,5 @@
 // The parts that all views share.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { Problem } from "./api";
 import { type Loaded, Value } from "./data";
@@ -53,14 +53,18 @@ export function Notes() {
 /** messageOf returns the message of an error. */
 export function messageOf(e: unknown): string { return e instanceof Error ? e.message : String(e); }
 
+/** Twice is what a dialog says before its action, which it then asks for once more. */
+export interface Twice { warning: string; action: string }
+
 /** Dialog is a modal dialog with a form. Its action may fail: the dialog then stays, with what was typed. */
 export function Dialog(p: {
-  title: string; action: string; danger?: boolean; wide?: boolean; children: ComponentChildren; disabled?: boolean;
+  title: string; action: string; danger?: boolean; twice?: Twice | undefined; wide?: boolean; children: ComponentChildren; disabled?: boolean;
   onDo: () => Promise<void> | void; onClose: () => void;
 }) {
   const at = useRef<HTMLDialogElement>(null);
   const [busy, setBusy] = useState(false);
-  const [error, setError] = useState("");
+  const [error, setError] = useState(""), [warned, setWarned] = useState("");
+  const isWarned = p.twice?.warning === warned;
   useEffect(() => {
     const before = document.activeElement as HTMLElement | null;
     at.current?.showModal();
@@ -69,6 +73,7 @@ export function Dialog(p: {
   const submit = async (e: Event) => {
     e.preventDefault();
     if (busy) return;
+    if (p.twice && !isWarned) return setWarned(p.twice.warning);
     setBusy(true);
     setError("");
     try { await p.onDo(); } catch (error) { setError(messageOf(error)); setBusy(false); }
@@ -77,11 +82,48 @@ export function Dialog(p: {
     <form onSubmit={submit}>
       <h2>{p.title}</h2>
       {p.children}
+      {p.twice && isWarned && <p class="failure" role="alert">{p.twice.warning}</p>}
       {error && <p class="failure" role="alert">{error}</p>}
       <div class="buttons"><button type="button" class="quiet" onClick={p.onClose} disabled={busy}>Cancel</button>
-        <button type="submit" class={p.danger ? "danger" : "primary"} disabled={busy || p.disabled}>{busy ? "Working …" : p.action}</button></div>
+        <button type="submit" class={p.danger ? "danger" : "primary"} disabled={busy || p.disabled}>{busy ? "Working …" : p.twice && isWarned ? p.twice.action : p.action}</button></div>
     </form>
   </dialog>;
+}
+
+/** Menu is a button that opens a list of buttons, the actions of a row. */
+export function Menu(p: { of: string; children: ComponentChildren }) {
+  const id = useId(), button = useRef<HTMLButtonElement>(null), list = useRef<HTMLDivElement>(null);
+  const items = () => Array.from(list.current?.querySelectorAll<HTMLElement>("button") ?? []);
+  const place = () => {
+    const at = list.current, from = button.current?.getBoundingClientRect();
+    if (!at || !from) return;
+    const below = from.bottom + 2, height = at.offsetHeight;
+    at.style.top = `${below + height <= innerHeight ? below : Math.max(0, from.top - height - 2)}px`;
+    at.style.left = `${Math.max(4, Math.min(from.left, innerWidth - at.offsetWidth - 4))}px`;
+  };
+  useEffect(() => {
+    const close = () => { if (list.current?.matches(":popover-open")) list.current.hidePopover(); };
+    addEventListener("scroll", close, true);
+    return () => removeEventListener("scroll", close, true);
+  }, []);
+  const shown = () => {
+    const isOpen = !!list.current?.matches(":popover-open");
+    button.current?.setAttribute("aria-expanded", String(isOpen));
+    if (isOpen) { place(); items()[0]?.focus({ preventScroll: true }); }
+  };
+  const step = (e: KeyboardEvent) => {
+    const by = e.key === "ArrowDown" ? 1 : e.key === "ArrowUp" ? -1 : 0, all = items();
+    if (by === 0) return;
+    e.preventDefault();
+    all[(all.indexOf(document.activeElement as HTMLElement) + by + all.length) % all.length]?.focus();
+  };
+  return <><button type="button" ref={button} aria-label={"Actions for " + p.of} aria-haspopup="menu" aria-expanded="false" {...{ popovertarget: id }}>Actions</button>
+    <div id={id} class="menu" role="menu" aria-label={"Actions for " + p.of} ref={list} onToggle={shown} onKeyDown={step} onClick={() => list.current?.hidePopover()} {...{ popover: "auto" }}>{p.children}</div></>;
+}
+
+/** MenuItem is an action of a menu. */
+export function MenuItem(p: { children: string; danger?: boolean; onDo: () => void }) {
+  return <button type="button" role="menuitem" class={p.danger ? "danger" : ""} onClick={p.onDo}>{p.children}</button>;
 }
 
 /** Field is a labelled input. */
@@ -90,7 +132,7 @@ export function Field(p: { label: string; hint?: string; children: ComponentChil
 }
 
 interface InputProps {
-  value: string; onValue: (v: string) => void; type?: "text" | "search" | "number" | "password"; name?: string; id?: string; class?: string; placeholder?: string;
+  value: string; onValue: (v: string) => void; type?: "text" | "search" | "number" | "password"; name?: string; id?: string; class?: string; placeholder?: string; list?: string;
   maxLength?: number; min?: number; max?: number; step?: string; required?: boolean; autofocus?: boolean; "aria-label"?: string;
 }
 
