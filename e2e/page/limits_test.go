@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 const importedLimits = `domain: edge
@@ -73,6 +74,76 @@ func TestImportedLimits(t *testing.T) {
 	ask("domain=edge\nuser=ann\nroute=r1", fmt.Sprintf("None applies: nothing below %q matches %q", "edge", "user=ann"))
 	ask("domain=edge\ntier=<b>gold</b>", "at most 0 per year, in shadow mode")
 	ask("domain=edge\nroute=r1\nuser=bob", "0 used of 2, 2 left")
+}
+
+// In the place of envoyproxy/ratelimit, an operator excepts a descriptor from an imported limit: by its
+// path, as /rlconfig prints it, and by the actions of a row.
+func TestExceptionOfImportedLimit(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	var err error
+	if f.redis, err = f.stage.Redis(); err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "config"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "config", "limits.yaml"), []byte(importedLimits), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k, err := f.stage.RateLimit(binary, "REDIS_URL="+f.redis.URL(), "RUNTIME_ROOT="+root, "RUNTIME_WATCH_ROOT=false", redisBudget,
+		"KOALAGATE_ADMIN_TOKEN="+changeToken, "KOALAGATE_DECISION_LOG_PARAMS=all")
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(user string) int {
+		t.Helper()
+		body := `{"domain":"edge","descriptors":[{"entries":[{"key":"route","value":"r1"},{"key":"user","value":"` + user + `"}]}]}`
+		answer, err := http.Post("http://"+k.HTTP+"/json", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		return answer.StatusCode
+	}
+	for _, user := range []string{"ann", "bob"} {
+		f.until(user+" is refused", func() bool { return call(user) == http.StatusTooManyRequests })
+	}
+	w := enter(t, k.Admin, "#/exceptions", desk)
+	add := func(limit string) {
+		t.Helper()
+		w.click("Add …")
+		w.write("Rule or limit", limit)
+		w.write("Identity", "user=ann")
+		w.confirm()
+	}
+	add("edge.route_r2.user")
+	w.see("There is no rule and no limit “edge.route_r2.user” in force.")
+	w.click("Cancel")
+	config, err := k.Page("/rlconfig")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _, _ := strings.Cut(config[strings.Index(config, "edge.route_r1.user"):], "\n")
+	add(line)
+	w.see("Limit edge.route_r1.user has an exception.")
+	f.until("ann passes", func() bool { return call("ann") == http.StatusOK })
+	w.click("End")
+	f.until("ann is refused again", func() bool { return call("ann") == http.StatusTooManyRequests })
+	w.click("Undo: The exception of limit edge.route_r1.user has ended.")
+	f.until("ann passes again", func() bool { return call("ann") == http.StatusOK })
+
+	w.visit("#/")
+	row := `Array.from(document.querySelectorAll("main tr")).find((r) => r.innerText.includes("user=bob"))`
+	w.wait(`Array.from(` + row + `?.querySelectorAll(".menu button") ?? [], (b) => b.innerText).join() === "Except for 2 h,Ban,Ban from everything"`)
+	w.wait(`((b) => { b?.focus(); return !!b; })(` + row + `?.querySelector("button"))`)
+	w.press(kb.Enter)
+	w.click("Except for 2 h")
+	w.confirm()
+	w.see("Excepted from limit edge.route_r1.user.")
+	f.until("bob passes", func() bool { return call("bob") == http.StatusOK })
+	w.wait(row + `.innerText.includes("passes")`)
 }
 
 // In the place of envoyproxy/ratelimit, the pages of other sites count nothing and give no hits

@@ -102,9 +102,9 @@ export function Menu(p: { of: string; children: ComponentChildren }) {
     at.style.left = `${Math.max(4, Math.min(from.left, innerWidth - at.offsetWidth - 4))}px`;
   };
   useEffect(() => {
-    const close = () => { if (list.current?.matches(":popover-open")) list.current.hidePopover(); };
-    addEventListener("scroll", close, true);
-    return () => removeEventListener("scroll", close, true);
+    const follow = () => { if (list.current?.matches(":popover-open")) place(); };
+    addEventListener("scroll", follow, true);
+    return () => removeEventListener("scroll", follow, true);
   }, []);
   const shown = () => {
     const isOpen = !!list.current?.matches(":popover-open");
