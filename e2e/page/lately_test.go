@@ -26,12 +26,12 @@ func (f *fleet) earlier(minutes, calls int, ip string) {
 	defer conn.Close()
 	for kind, document := range map[string]string{"top": top, "traffic": traffic} {
 		args := []string{"HSET", fmt.Sprintf("koala:{minutes}:%s:%d", kind, minute), "another", document}
-		command := fmt.Sprintf("*%d\r\n", len(args))
+		command := fmt.Appendf(nil, "*%d\r\n", len(args))
 		for _, a := range args {
-			command += fmt.Sprintf("$%d\r\n%s\r\n", len(a), a)
+			command = fmt.Appendf(command, "$%d\r\n%s\r\n", len(a), a)
 		}
 		answer := make([]byte, 4)
-		if _, err := conn.Write([]byte(command)); err != nil {
+		if _, err := conn.Write(command); err != nil {
 			f.Fatal(err)
 		}
 		if n, err := conn.Read(answer); err != nil || !strings.HasPrefix(string(answer[:n]), ":1") {
