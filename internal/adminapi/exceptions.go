@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/operations"
+	"github.com/koalagate/koalagate/internal/pace"
 )
 
 // Additions is the request to add exceptions, all or none. Without a signature, their IDs
@@ -38,10 +40,10 @@ func (s *server) prepareExceptions(w http.ResponseWriter, r *http.Request) error
 			return problem(http.StatusBadRequest, "a signature covers the values of an identity, which a handle does not show; name the values themselves")
 		}
 	}
-	if err := s.resolveHandles(what.Exceptions); err != nil {
+	if err := s.resolveHandles(r.Context(), what.Exceptions); err != nil {
 		return err
 	}
-	list, err := s.Exceptions.Prepare(what.Exceptions)
+	list, err := s.Exceptions.Prepare(r.Context(), what.Exceptions)
 	if err != nil {
 		return exceptionProblem(err)
 	}
@@ -114,7 +116,7 @@ func (s *server) addExceptions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.resolveHandles(what.Exceptions); err != nil {
+	if err := s.resolveHandles(r.Context(), what.Exceptions); err != nil {
 		return err
 	}
 	added, err := s.Exceptions.Add(r.Context(), what.Exceptions)
@@ -132,15 +134,21 @@ func (s *server) addExceptions(w http.ResponseWriter, r *http.Request) error {
 		s.record(r, "exception add", fmt.Sprintf("%d exceptions in one request; the first %d are above", n, maxRecorded))
 	}
 	for i := range added {
+		if err := pace.Step(r.Context()); err != nil {
+			return err
+		}
 		added[i] = s.answered(&added[i])
 	}
 	return done(w, r, added)
 }
 
 // resolveHandles sets the identities of exceptions that handles name. The error is a Problem about
-// one of them.
-func (s *server) resolveHandles(list []exceptions.Exception) error {
+// one of them, or comes from ctx.
+func (s *server) resolveHandles(ctx context.Context, list []exceptions.Exception) error {
 	for i := range list {
+		if err := pace.Step(ctx); err != nil {
+			return err
+		}
 		x := &list[i]
 		identity, masked, err := s.Desk.Named(x.Handle, x.Identity)
 		if err == nil && x.Handle != "" && x.Signature != "" {

@@ -93,8 +93,8 @@ var questions = []route{
 	{http.MethodGet, "bans", access.Read, brief, (*server).bans},
 }
 
-// New returns the handler of the paths below Prefix.
-func New(o Options) http.Handler {
+// newServer returns a server with the defaults of its options.
+func newServer(o Options) *server {
 	if o.Refused == nil {
 		o.Refused = func(string) {}
 	}
@@ -104,7 +104,12 @@ func New(o Options) http.Handler {
 	if o.Tokens.Sessions == nil {
 		o.Tokens.Sessions = access.NewSessions(Prefix)
 	}
-	s := &server{Options: o, line: newLine(), brief: newLine()}
+	return &server{Options: o, line: newLine(), brief: newLine()}
+}
+
+// New returns the handler of the paths below Prefix.
+func New(o Options) http.Handler {
+	s := newServer(o)
 	mux := http.NewServeMux()
 	for _, one := range routes {
 		mux.Handle(one.method+" "+Prefix+one.path, s.guard(one))

@@ -42,6 +42,7 @@ rule : [direct] [uid=666] [] [result=2; return=301]
 type stage struct {
 	t       *testing.T
 	engine  *engine.Engine
+	server  *server
 	handler http.Handler
 	log     *bytes.Buffer
 	keeper  *exceptions.Keeper
@@ -84,7 +85,7 @@ func newStage(t *testing.T, change func(*Options)) *stage {
 	if change != nil {
 		change(&o)
 	}
-	s.handler = New(o)
+	s.server, s.handler = newServer(o), New(o)
 	return s
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/loglimit"
+	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -183,19 +184,26 @@ func (k *Keeper) apply() {
 // Add adds exceptions, all of them or none, and returns them as they are in force. Those
 // without a signature get an ID. The error is an InvalidError, a *ConflictError or ErrUnsigned,
 // each in an *EntryError, ErrFull, or an error of Redis. If Redis fails, some may be in force: repeat the
-// exceptions that List does not return.
+// exceptions that List does not return. Callers who leave before Redis is asked change nothing.
 func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error) {
-	k.changing.Lock()
-	defer k.changing.Unlock()
-	now := k.Now()
-	list, added, err := k.prepare(list, now)
+	list, err := k.complete(ctx, list)
 	if err != nil {
 		return nil, err
 	}
 	for i := range list {
+		if err := pace.Step(ctx); err != nil {
+			return nil, err
+		}
 		if err := list[i].verify(k.key, k.prefix); err != nil {
 			return nil, &EntryError{i, err}
 		}
+	}
+	k.changing.Lock()
+	defer k.changing.Unlock()
+	now := k.Now()
+	added, err := k.byPlace(ctx, list, now)
+	if err != nil {
+		return nil, err
 	}
 	k.drop(now)
 	if len(k.all)+len(added) > k.max {
@@ -217,44 +225,66 @@ func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error)
 
 // Prepare returns exceptions as Add would add them, with IDs and canonical identities, to
 // be signed. It changes nothing. The error is one of Add.
-func (k *Keeper) Prepare(list []Exception) ([]Exception, error) {
+func (k *Keeper) Prepare(ctx context.Context, list []Exception) ([]Exception, error) {
+	list, err := k.complete(ctx, list)
+	if err != nil {
+		return nil, err
+	}
 	k.changing.Lock()
 	defer k.changing.Unlock()
-	list, _, err := k.prepare(list, k.Now())
+	_, err = k.byPlace(ctx, list, k.Now())
 	return list, err
 }
 
-// prepare checks new exceptions and completes them. It returns them also by place.
-// k.changing is held.
-func (k *Keeper) prepare(list []Exception, now time.Time) ([]Exception, map[string]*Exception, error) {
+// complete checks new exceptions, and returns them with IDs and canonical identities.
+func (k *Keeper) complete(ctx context.Context, list []Exception) ([]Exception, error) {
 	k.mu.Lock()
 	set := k.set
 	k.mu.Unlock()
-	if set == nil {
-		return nil, nil, invalid("no rules are loaded")
+	switch {
+	case set == nil:
+		return nil, invalid("no rules are loaded")
+	case len(list) > k.max:
+		return nil, ErrFull
 	}
-	added := make(map[string]*Exception, len(list))
 	list = slices.Clone(list)
 	for i := range list {
+		if err := pace.Step(ctx); err != nil {
+			return nil, err
+		}
 		x := &list[i]
 		x.Until = x.Until.UTC().Truncate(time.Millisecond)
-		if err := x.check(set, k.limits, now); err != nil {
-			return nil, nil, &EntryError{i, err}
+		if err := x.check(set, k.limits, k.Now()); err != nil {
+			return nil, &EntryError{i, err}
 		}
 		if x.Signature == "" {
 			x.ID = rand.Text()[:idLength]
 		}
-		place := x.place()
-		if other, twice := added[place]; twice {
-			return nil, nil, &EntryError{i, &ConflictError{*other}}
+	}
+	return list, nil
+}
+
+// byPlace returns new exceptions by place, unless one is at the place of another.
+// k.changing is held.
+func (k *Keeper) byPlace(ctx context.Context, list []Exception, now time.Time) (map[string]*Exception, error) {
+	added := make(map[string]*Exception, len(list))
+	for i := range list {
+		if err := pace.Step(ctx); err != nil {
+			return nil, err
 		}
-		if other, exists := k.all[place]; exists && other.Until.After(now) {
-			return nil, nil, &EntryError{i, &ConflictError{*other}}
+		place := list[i].place()
+		other, taken := added[place]
+		if !taken {
+			other, taken = k.all[place]
+			taken = taken && other.Until.After(now)
 		}
-		kept := *x // the caller gets the list
+		if taken {
+			return nil, &EntryError{i, &ConflictError{*other}}
+		}
+		kept := list[i] // the caller gets the list
 		added[place] = &kept
 	}
-	return list, added, nil
+	return added, nil
 }
 
 // Prefix returns the prefix of the keys, which signatures cover.

@@ -329,7 +329,7 @@ func TestSignedExceptions(t *testing.T) {
 	if _, err := k.Add(t.Context(), []exceptions.Exception{exception(1, "ann", exceptions.Deny)}); !errors.Is(err, exceptions.ErrUnsigned) {
 		t.Errorf("unsigned: %v", err)
 	}
-	prepared, err := k.Prepare([]exceptions.Exception{exception(1, "ann", exceptions.Count), exception(2, "ann", exceptions.Allow)})
+	prepared, err := k.Prepare(t.Context(), []exceptions.Exception{exception(1, "ann", exceptions.Count), exception(2, "ann", exceptions.Allow)})
 	if err != nil || len(k.List()) != 0 {
 		t.Fatalf("%v, %v", err, k.List())
 	}
@@ -464,7 +464,7 @@ func TestExceptionsFromImportedLimits(t *testing.T) {
 	if _, err := k.Add(t.Context(), []exceptions.Exception{of("d.ten", "w", exceptions.Deny)}); err == nil || !strings.Contains(err.Error(), "limit d.ten cannot deny") {
 		t.Errorf("a refusal by a limit in shadow: %v", err)
 	}
-	if _, err := exceptions.New(exceptions.Options{}).Prepare([]exceptions.Exception{of("d.ten", "x", exceptions.Allow)}); err == nil {
+	if _, err := exceptions.New(exceptions.Options{}).Prepare(t.Context(), []exceptions.Exception{of("d.ten", "x", exceptions.Allow)}); err == nil {
 		t.Error("an exception from a limit of a service without limits")
 	}
 }

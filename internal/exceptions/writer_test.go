@@ -34,7 +34,7 @@ func TestWriterOfExceptions(t *testing.T) {
 			ended := make(chan struct{})
 			go func() { defer close(ended); k.Run(ctx) }()
 			defer func() { cancel(); <-ended }()
-			prepared, err := k.Prepare([]exceptions.Exception{exception(1, "ann", exceptions.Count), exception(2, "ann", exceptions.Allow)})
+			prepared, err := k.Prepare(t.Context(), []exceptions.Exception{exception(1, "ann", exceptions.Count), exception(2, "ann", exceptions.Allow)})
 			if err != nil {
 				t.Fatal(err)
 			}
