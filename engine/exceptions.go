@@ -73,12 +73,16 @@ func (e *Exceptions) SetClock(now func() int64) { e.now = now }
 // afterwards. Each Match must refer to a rule of the engine's current set. Exceptions
 // without a rule, exceptions that cannot apply to their rules, and bans without parameters have
 // no effect.
-func (e *Exceptions) Set(list []Exception) {
-	if len(list) == 0 {
-		e.book.Store(nil)
-		return
+func (e *Exceptions) Set(list []Exception) { e.Prepare(list, func() {})() }
+
+// Prepare does the work of Set ahead, and returns the function that replaces the exceptions in a
+// moment. It calls pause between pieces of work that take some microseconds each.
+func (e *Exceptions) Prepare(list []Exception, pause func()) (set func()) {
+	var book *exceptionBook
+	if len(list) > 0 {
+		book = newExceptionBook(list, pause)
 	}
-	e.book.Store(newExceptionBook(list))
+	return func() { e.book.Store(book) }
 }
 
 // WithExceptions sets the exceptions of an engine; nil for none.
@@ -116,7 +120,7 @@ const (
 	wordBits         = 64
 )
 
-func newExceptionBook(list []Exception) *exceptionBook {
+func newExceptionBook(list []Exception, pause func()) *exceptionBook {
 	bits := uint64(wordBits)
 	for bits < uint64(len(list))*bitsPerException {
 		bits *= 2
@@ -125,8 +129,9 @@ func newExceptionBook(list []Exception) *exceptionBook {
 		seed: maphash.MakeSeed(), filter: make([]uint64, bits/wordBits), mask: bits - 1,
 		all: make(map[exceptionKey]*Exception, len(list)),
 	}
-	b.bans = newBans(list)
+	b.bans = newBans(list, pause)
 	for i := range list {
+		pause()
 		x := &list[i]
 		if !x.applies() {
 			continue
@@ -242,10 +247,11 @@ var banned = &rules.Result{Number: -1, RetType: 2, ErrNo: 429, StrReason: "Deny"
 // fewest of them have. Nil if there are none.
 type bans map[rules.Param][]*Exception
 
-func newBans(list []Exception) bans {
+func newBans(list []Exception, pause func()) bans {
 	var some []*Exception
 	with := make(map[rules.Param]int) // bans with a parameter
 	for i := range list {
+		pause()
 		if x := &list[i]; x.Kind == ExceptBan && len(x.Params) > 0 {
 			some = append(some, x)
 			for _, p := range x.Params {
@@ -258,6 +264,7 @@ func newBans(list []Exception) bans {
 	}
 	by := make(bans, len(some))
 	for _, x := range some {
+		pause()
 		rarest := x.Params[0]
 		for _, p := range x.Params[1:] {
 			if with[p] < with[rarest] {

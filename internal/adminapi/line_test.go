@@ -116,35 +116,87 @@ func (l *leaving) Err() error {
 	return l.Context.Err()
 }
 
-// answerLeaving answers the request of a line by its route, beside decisions, and returns the
-// number of pauses. The caller leaves at the last one, never if it is 0.
-func (s *stage) answerLeaving(line, body string, last int) int {
-	s.t.Helper()
+// asking is a stage with many rules and exceptions, and questions about them, one for each route
+// that needs the place, as `METHOD path` with its body. internal/fleet tests the questions about
+// versions.
+type asking struct {
+	*stage
+	set   *rules.Set
+	many  int
+	asked map[string]string
+}
+
+func newAsking(t *testing.T, many int) *asking {
+	t.Helper()
+	text := "[result]\n0 : {}\n1 : {}\n2 : {}\n[rules]\n"
+	for i := 1; i <= many; i++ {
+		text += fmt.Sprintf("rule : [count] [act=post; uid=+; kind=%d] [time=3600; count=2] [result=2; return=%d]\n", i, i)
+	}
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, rules.Options{})
+	if findings.HasErrors() {
+		t.Fatal(findings)
+	}
+	a := &asking{newStage(t, nil), set, many, nil}
+	a.engine.Swap(set)
+	additions, err := json.Marshal(Additions{ForMS: time.Hour.Milliseconds(), Exceptions: manyExceptions(many, "bob")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := draft(t, text)
+	a.except()
+	a.asked = map[string]string{
+		"POST check": long, "POST explain": `{"params":{"uid":"ann"},` + long[1:], "POST replay": `{"since_ms":60000,` + long[1:],
+		"POST format": strings.TrimSuffix(strings.TrimPrefix(long, `{"files":[`), `]}`), "GET rules": "",
+		"POST exceptions/prepare": string(additions), "POST exceptions": string(additions),
+		"GET exceptions?search=ann": "", "GET exceptions?search=nobody": "", "POST why": `{"params":{"uid":"ann","act":"post","kind":"1"}}`,
+	}
+	for _, line := range lengthyLines() {
+		isAsked := slices.ContainsFunc(slices.Collect(maps.Keys(a.asked)), func(one string) bool { return one == line || strings.HasPrefix(one, line+"?") })
+		isOfVersions := slices.ContainsFunc(published, func(one route) bool { return strings.HasPrefix(line, one.method+" "+strings.Split(one.path, "/")[0]) })
+		if isAsked == isOfVersions {
+			t.Errorf("%s: is it a question about versions? %v; is it asked? %v", line, isOfVersions, isAsked)
+		}
+	}
+	return a
+}
+
+// isAdding reports whether the question adds exceptions.
+func isAdding(line string) bool { return line == "POST exceptions" }
+
+// hasAdded reports whether exceptions are there beside the first ones.
+func (a *asking) hasAdded() bool { return a.server.Exceptions.Counts()[exceptions.Allow] > a.many }
+
+// except begins with new exceptions.
+func (a *asking) except() {
+	a.t.Helper()
+	a.server.Exceptions = exceptions.New(exceptions.Options{Max: 2 * a.many})
+	a.server.Exceptions.Use(a.set)
+	if _, err := a.server.Exceptions.Add(a.t.Context(), manyExceptions(a.many, "ann")); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// answer answers a question by its route.
+func (a *asking) answer(ctx context.Context, line string) (err error) {
+	a.t.Helper()
+	if a.hasAdded() {
+		a.except()
+	}
 	method, path, _ := strings.Cut(line, " ")
-	ctx, leave := context.WithCancel(s.t.Context())
-	defer leave()
-	l := &leaving{ctx, leave, 0, last}
-	r := httptest.NewRequestWithContext(l, method, Prefix+path, strings.NewReader(body))
+	r := httptest.NewRequestWithContext(ctx, method, Prefix+path, strings.NewReader(a.asked[line]))
 	r.Header.Set("Authorization", "Bearer "+changeToken)
 	for _, one := range routes {
-		if one.method != method || one.path != r.URL.Path[len(Prefix):] {
-			continue
-		}
-		err := func() (err error) {
+		if one.method == method && Prefix+one.path == r.URL.Path {
 			defer func() {
 				if aborted := recover(); aborted != nil {
 					err = aborted.(error)
 				}
 			}()
-			return one.answer(s.server, httptest.NewRecorder(), r)
-		}()
-		if ended := errors.Is(err, context.Canceled) || errors.Is(err, http.ErrAbortHandler); ended != (last > 0) || !ended && err != nil {
-			s.t.Errorf("%s, left at pause %d: %v", line, last, err)
+			return one.answer(a.server, httptest.NewRecorder(), r)
 		}
-		return l.pauses
 	}
-	s.t.Fatalf("no route answers %s", line)
-	return 0
+	a.t.Fatalf("no route answers %s", line)
+	return nil
 }
 
 // manyExceptions returns n exceptions from the first rule, of users whose names begin alike.
@@ -159,52 +211,27 @@ func manyExceptions(n int, user string) []exceptions.Exception {
 }
 
 // A caller who leaves frees the place at once, wherever the work is: while a body is read,
-// parsed, explained or answered. internal/fleet tests the questions about versions.
+// parsed, explained or answered. Exceptions that were added by then come into force.
 func TestLeavingFreesThePlace(t *testing.T) {
-	const many, slack = 2_000, 3
-	s := newStage(t, nil)
-	text := "[result]\n0 : {}\n1 : {}\n2 : {}\n[rules]\n"
-	for i := 1; i <= many; i++ {
-		text += fmt.Sprintf("rule : [count] [act=post; uid=+; kind=%d] [time=3600; count=2] [result=2; return=%d]\n", i, i)
-	}
-	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, rules.Options{})
-	if findings.HasErrors() {
-		t.Fatal(findings)
-	}
-	s.engine.Swap(set)
-	body, err := json.Marshal(Additions{ForMS: time.Hour.Milliseconds(), Exceptions: manyExceptions(many, "bob")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	additions := string(body)
-	long := draft(t, text)
-	asked := map[string]string{
-		"POST check": long, "POST explain": `{"params":{"uid":"ann"},` + long[1:], "POST replay": `{"since_ms":60000,` + long[1:],
-		"POST format": strings.TrimSuffix(strings.TrimPrefix(long, `{"files":[`), `]}`), "GET rules": "",
-		"POST exceptions/prepare": additions, "POST exceptions": additions, "GET exceptions?search=ann": "", "POST why": `{"params":{"uid":"ann","act":"post"}}`,
-	}
-	for _, line := range lengthyLines() {
-		isAsked := slices.ContainsFunc(slices.Collect(maps.Keys(asked)), func(one string) bool { return one == line || strings.HasPrefix(one, line+"?") })
-		isOfVersions := slices.ContainsFunc(published, func(one route) bool { return strings.HasPrefix(line, one.method+" "+strings.Split(one.path, "/")[0]) })
-		if isAsked == isOfVersions {
-			t.Errorf("%s: is it a question about versions? %v; is it asked? %v", line, isOfVersions, isAsked)
+	const slack = 3
+	a := newAsking(t, 1_000)
+	for line := range a.asked {
+		leaveAt := func(last int) int {
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			l := &leaving{ctx, leave, 0, last}
+			err := a.answer(l, line)
+			if ended := errors.Is(err, context.Canceled) || errors.Is(err, http.ErrAbortHandler); ended != (last > 0) || !ended && err != nil {
+				t.Errorf("%s, left at pause %d: %v", line, last, err)
+			}
+			return l.pauses
 		}
-	}
-	ask := func(line, body string, last int) int {
-		s.server.Exceptions = exceptions.New(exceptions.Options{Max: 2 * many})
-		s.server.Exceptions.Use(set)
-		if _, err := s.server.Exceptions.Add(t.Context(), manyExceptions(many, "ann")); err != nil {
-			t.Fatal(err)
-		}
-		return s.answerLeaving(line, body, last)
-	}
-	for line, body := range asked {
-		whole := ask(line, body, 0)
-		if whole < many/2 {
-			t.Errorf("%s: %d pauses; want one for each of %d rules or exceptions", line, whole, many)
+		whole := leaveAt(0)
+		if whole < a.many/2 {
+			t.Errorf("%s: %d pauses; want one for each of %d rules or exceptions", line, whole, a.many)
 		}
 		for _, last := range []int{1, whole / 7, whole / 3, whole / 2, whole * 2 / 3, whole * 6 / 7} {
-			if n := ask(line, body, last); n > last+slack {
+			if n := leaveAt(last); n > last+slack && (!isAdding(line) || !a.hasAdded()) {
 				t.Errorf("%s: %d pauses, of %d, after its caller has left at %d; want the end at once", line, n-last, whole, last)
 			}
 		}

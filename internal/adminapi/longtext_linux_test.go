@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"context"
+	"flag"
 	"runtime"
 	"slices"
 	"strings"
@@ -12,6 +13,9 @@ import (
 
 	"github.com/koalagate/koalagate/internal/operations"
 )
+
+// long selects the long form of the tests, as in `make verify`.
+var long = flag.Bool("long", false, "ask about 20,000 rules and exceptions")
 
 // stretches notes the processor time of each stretch of work between two steps, which ask for
 // its error: the shortest of several attempts, as a stretch may have helped to collect garbage.
@@ -69,6 +73,34 @@ func TestLongDocumentsPause(t *testing.T) {
 		t.Logf("%s: %v", name, longest)
 		if longest > most {
 			t.Errorf("%s: %v at a stretch; want at most %v", name, longest, most)
+		}
+	}
+}
+
+// No part of a question holds the processor for more than 5 ms at a stretch: not while it is
+// read, not while it is worked on, nor while it is answered.
+func TestQuestionsPause(t *testing.T) {
+	const most, attempts = 5 * time.Millisecond, 3
+	many := 3_000
+	if *long {
+		many = 20_000
+	}
+	a := newAsking(t, many)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for line := range a.asked {
+		s := &stretches{Context: t.Context()}
+		for range attempts {
+			s.n, s.last = 0, threadTime()
+			if err := a.answer(s, line); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			_ = s.Err()
+		}
+		longest := slices.Max(s.times[1:]) // the first one is of this test
+		t.Logf("%s: %v at %d of %d", line, longest, slices.Index(s.times, longest), len(s.times))
+		if longest > most {
+			t.Errorf("%s: %v at a stretch; want at most %v", line, longest, most)
 		}
 	}
 }

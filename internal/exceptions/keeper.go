@@ -6,7 +6,6 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -55,16 +54,16 @@ type Keeper struct {
 	now     func() time.Time
 	warner  loglimit.Warner
 
-	// changing is held while exceptions are changed or read, which may wait for Redis. Whoever
-	// holds it may read all without mu.
+	// changing is held while exceptions are changed or read, which may wait for Redis, and
+	// guards all. resolved gets no other exceptions meanwhile, unless new rules replace it.
 	changing sync.Mutex
-	version  string // of all in Redis
+	version  string                // of all in Redis
+	all      map[string]*Exception // by place; an exception never changes
 
-	// mu is held for moments only: new rules and questions do not wait for Redis. all is
-	// changed under both locks.
+	// mu is held for moments only: new rules and questions do not wait for Redis.
 	mu       sync.Mutex
 	set      *rules.Set                  // by which resolved was made
-	all      map[string]*Exception       // by place; an exception never changes
+	uses     uint64                      // of Use and UseLimits
 	ordered  []*Exception                // the same, the one that ends next first; a change replaces the list
 	resolved map[string]engine.Exception // by ID; without exceptions that the rules do not allow
 	next     *rules.Set                  // may replace set soon; nil if none may
@@ -135,6 +134,7 @@ func (k *Keeper) Forget(set *rules.Set) {
 func (k *Keeper) Use(set *rules.Set) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.uses++
 	k.resolved = make(map[string]engine.Exception)
 	if k.set = set; set == k.next {
 		k.resolved, k.next, k.ahead = k.ahead, nil, nil
@@ -147,38 +147,9 @@ func (k *Keeper) Use(set *rules.Set) {
 func (k *Keeper) UseLimits() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.uses++
 	k.resolved = make(map[string]engine.Exception)
 	k.apply()
-}
-
-// apply passes the exceptions to the engine. k.mu is held.
-func (k *Keeper) apply() {
-	if k.set == nil {
-		return
-	}
-	now := k.Now()
-	list := make([]engine.Exception, 0, len(k.all))
-	for _, x := range k.ordered {
-		if !x.Until.After(now) {
-			continue
-		}
-		resolved, known := k.resolved[x.ID]
-		if !known {
-			var err error
-			if resolved, _, err = x.resolve(k.set, k.limits); err != nil {
-				continue // the rules changed; another change may bring the rule back
-			}
-			k.resolved[x.ID] = resolved
-		}
-		list = append(list, resolved)
-	}
-	if len(k.resolved) > len(list) { // some have ended or were removed
-		clear(k.resolved)
-		for i := range list {
-			k.resolved[list[i].ID] = list[i]
-		}
-	}
-	k.engine.Set(list)
 }
 
 // Add adds exceptions, all of them or none, and returns them as they are in force. Those
@@ -205,7 +176,8 @@ func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error)
 	if err != nil {
 		return nil, err
 	}
-	k.drop(now)
+	pause := pausing(ctx)
+	k.drop(now, pause)
 	if len(k.all)+len(added) > k.max {
 		return nil, ErrFull
 	}
@@ -215,11 +187,11 @@ func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error)
 			return nil, err
 		}
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	maps.Copy(k.all, added)
-	k.ordered = merged(k.ordered, inOrder(added))
-	k.apply()
+	for place, x := range added {
+		pause()
+		k.all[place] = x
+	}
+	k.replace(k.all, merged(k.ordered, inOrder(added, pause)), pause)
 	return list, nil
 }
 
@@ -312,26 +284,26 @@ func (k *Keeper) Remove(ctx context.Context, id string) (*Exception, error) {
 				return nil, err
 			}
 		}
-		k.mu.Lock()
-		defer k.mu.Unlock()
 		delete(k.all, place)
-		k.ordered = slices.DeleteFunc(slices.Clone(k.ordered), func(one *Exception) bool { return one == x })
-		k.apply()
+		left := slices.DeleteFunc(slices.Clone(k.ordered), func(one *Exception) bool { return one == x })
+		k.replace(k.all, left, pausing(ctx))
 		return x, nil
 	}
 	return nil, ErrUnknown
 }
 
 // drop forgets exceptions that have ended, and returns them. k.changing is held.
-func (k *Keeper) drop(now time.Time) []Exception {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (k *Keeper) drop(now time.Time, pause func()) []Exception {
 	left := after(k.ordered, now)
 	var ended []Exception
 	for _, x := range k.ordered[:len(k.ordered)-len(left)] {
+		pause()
 		delete(k.all, x.place())
 		ended = append(ended, *x)
 	}
-	k.ordered = slices.Clone(left)
+	left = slices.Clone(left)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ordered = left
 	return ended
 }

@@ -13,7 +13,12 @@ func byEnd(a, b *Exception) int {
 }
 
 // inOrder returns the exceptions of a map, the one that ends next first.
-func inOrder(by map[string]*Exception) []*Exception { return slices.SortedFunc(maps.Values(by), byEnd) }
+func inOrder(by map[string]*Exception, pause func()) []*Exception {
+	return slices.SortedFunc(maps.Values(by), func(a, b *Exception) int {
+		pause()
+		return byEnd(a, b)
+	})
+}
 
 // merged returns a new list with the exceptions of two ordered lists.
 func merged(a, b []*Exception) []*Exception {

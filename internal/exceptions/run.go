@@ -37,10 +37,9 @@ func (k *Keeper) Run(ctx context.Context) {
 func (k *Keeper) prune(ctx context.Context) {
 	k.changing.Lock()
 	defer k.changing.Unlock()
-	ended := k.drop(k.Now())
-	k.mu.Lock()
-	k.apply()
-	k.mu.Unlock()
+	pause := pausing(ctx)
+	ended := k.drop(k.Now(), pause)
+	k.replace(k.all, k.ordered, pause)
 	if k.records == nil || len(ended) == 0 {
 		return
 	}
@@ -60,11 +59,8 @@ func (k *Keeper) follow(ctx context.Context) {
 			k.warner.Warn("an exception in Redis is not valid; it is ignored", "error", fault)
 		}); err == nil {
 			k.version = version
-			ordered := inOrder(all)
-			k.mu.Lock()
-			k.all, k.ordered = all, ordered
-			k.apply()
-			k.mu.Unlock()
+			pause := pausing(ctx)
+			k.replace(all, inOrder(all, pause), pause)
 		}
 	}
 	if err != nil && ctx.Err() == nil {
