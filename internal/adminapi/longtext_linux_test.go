@@ -91,6 +91,7 @@ func TestQuestionsPause(t *testing.T) {
 	for line := range a.asked {
 		s := &stretches{Context: t.Context()}
 		for range attempts {
+			a.except()
 			s.n, s.last = 0, threadTime()
 			if err := a.answer(s, line); err != nil {
 				t.Fatalf("%s: %v", line, err)
