@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/koalagate/koalagate/internal/display"
 	"github.com/koalagate/koalagate/internal/findings"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/replay"
@@ -69,7 +70,7 @@ func (p *program) diffCommand() *cobra.Command {
 				Old: old, New: now, Traces: trace.OpenFiles(args[2:], p.stdin),
 				OnMasked: func(m replay.MaskedParam) {
 					if !masked[m.Name] {
-						fmt.Fprintf(p.stderr, "koalagate: %s\n", m)
+						display.Printf(p.stderr, "koalagate: %s\n", m)
 					}
 					masked[m.Name] = true
 				},
@@ -117,29 +118,29 @@ func (p *program) loadSide(files reload.Files, path string) (*rules.Set, error) 
 // printChanges prints the changes of the rules, a line each.
 func (p *program) printChanges(c *rules.Changes) {
 	for _, r := range c.Added {
-		fmt.Fprintf(p.stdout, "new      rule %s (%s)\n", ruleTitle(r), r.Pos)
+		display.Printf(p.stdout, "new      rule %s (%s)\n", ruleTitle(r), r.Pos)
 	}
 	for _, r := range c.Removed {
-		fmt.Fprintf(p.stdout, "gone     rule %s (%s)\n", ruleTitle(r), r.Pos)
+		display.Printf(p.stdout, "gone     rule %s (%s)\n", ruleTitle(r), r.Pos)
 	}
 	for _, r := range c.Changed {
-		fmt.Fprintf(p.stdout, "changed  rule %s: %s (%s)\n", ruleTitle(r.After), strings.Join(r.Parts, ", "), r.After.Pos)
+		display.Printf(p.stdout, "changed  rule %s: %s (%s)\n", ruleTitle(r.After), strings.Join(r.Parts, ", "), r.After.Pos)
 	}
 	for _, l := range c.Lists {
-		fmt.Fprintf(p.stdout, "changed  list %s: %d entries added, %d removed\n", l.Name, l.Added, l.Removed)
+		display.Printf(p.stdout, "changed  list %s: %d entries added, %d removed\n", l.Name, l.Added, l.Removed)
 	}
 	for _, name := range c.Tables {
-		fmt.Fprintf(p.stdout, "changed  table %s\n", name)
+		display.Printf(p.stdout, "changed  table %s\n", name)
 	}
 	for _, number := range c.Results {
-		fmt.Fprintf(p.stdout, "changed  result %d\n", number)
+		display.Printf(p.stdout, "changed  result %d\n", number)
 	}
 	for _, s := range []struct {
 		changed bool
 		name    string
 	}{{c.Reordered, "order of the rules"}, {c.Params, "[params]"}, {c.Routes, "[routes]"}, {c.Zone, "time zone"}} {
 		if s.changed {
-			fmt.Fprintf(p.stdout, "changed  %s\n", s.name)
+			display.Printf(p.stdout, "changed  %s\n", s.name)
 		}
 	}
 	if c.Empty() {
@@ -154,7 +155,7 @@ func ruleTitle(r *rules.Rule) string {
 
 // printDifference prints who would notice the change.
 func (p *program) printDifference(d *replay.Difference, top int) {
-	fmt.Fprintf(p.stdout, "\n%d calls: %d newly refused, %d newly let through\n", d.Calls, d.NewlyRefused, d.NewlyAllowed)
+	display.Printf(p.stdout, "\n%d calls: %d newly refused, %d newly let through\n", d.Calls, d.NewlyRefused, d.NewlyAllowed)
 	p.printIdentities("newly refused", d.Rules, func(n whatif.Differences) int64 { return n.NewlyRefused }, top)
 	p.printIdentities("newly let through", d.Rules, func(n whatif.Differences) int64 { return n.NewlyAllowed }, top)
 }
@@ -179,7 +180,7 @@ func (p *program) printIdentities(title string, found []whatif.Rule, count func(
 	slices.SortFunc(list, func(a, b row) int {
 		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.rule, b.rule), cmp.Compare(a.identity, b.identity))
 	})
-	fmt.Fprintf(p.stdout, "\n%s\n", title)
+	display.Printf(p.stdout, "\n%s\n", title)
 	shown := list
 	if top > 0 {
 		shown = list[:min(top, len(list))]
@@ -187,10 +188,10 @@ func (p *program) printIdentities(title string, found []whatif.Rule, count func(
 	t := tabwriter.NewWriter(p.stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "rule\tcount\tidentity")
 	for _, x := range shown {
-		fmt.Fprintf(t, "%d\t%d\t%s\n", x.rule, x.count, x.identity)
+		display.Printf(t, "%d\t%d\t%s\n", x.rule, x.count, x.identity)
 	}
 	_ = t.Flush() // p.stdout keeps the error
 	if more := len(list) - len(shown); more > 0 {
-		fmt.Fprintf(p.stdout, "and %d more\n", more)
+		display.Printf(p.stdout, "and %d more\n", more)
 	}
 }

@@ -84,7 +84,7 @@ func (p *program) removeExceptions(ctx context.Context, i *instance, ids []strin
 		if err := i.call(ctx, p.environ, http.MethodDelete, "exceptions/"+url.PathEscape(id), nil, &removed); err != nil {
 			return fmt.Errorf("%s: %w", id, err)
 		}
-		fmt.Fprintf(p.stdout, "removed %s\n", exceptionLine(&removed))
+		display.Printf(p.stdout, "removed %s\n", exceptionLine(&removed))
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (p *program) writeExceptions(list []exceptions.Exception, format string) er
 		return display.JSON(p.stdout, list)
 	}
 	for i := range list {
-		fmt.Fprintln(p.stdout, exceptionLine(&list[i]))
+		display.Printf(p.stdout, "%s\n", exceptionLine(&list[i]))
 	}
 	return nil
 }

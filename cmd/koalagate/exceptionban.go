@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/koalagate/koalagate/internal/display"
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/operations"
 )
@@ -69,7 +70,8 @@ func writeBans(w io.Writer, list *[]operations.AutomaticBan) error {
 	fmt.Fprintln(t, "rule\tname\tfor another\tidentity"+handleHead(slices.ContainsFunc(*list, func(b operations.AutomaticBan) bool { return b.Handle != "" })))
 	for i := range *list {
 		b := &(*list)[i]
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s%s\n", b.Rule, b.Name, spanText(b.BannedMS), b.Identity, handleCell(b.Handle))
+		display.Printf(t, "%d\t%s\t%s\t%s", b.Rule, b.Name, spanText(b.BannedMS), b.Identity)
+		fmt.Fprintln(t, handleCell(b.Handle))
 	}
 	return t.Flush()
 }

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/koalagate/koalagate/internal/doorname"
-	"github.com/koalagate/koalagate/internal/env"
 	"github.com/koalagate/koalagate/internal/explain"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/service"
@@ -111,7 +109,7 @@ func (p *program) explain(ctx context.Context, o *explainFlags, args []string) e
 	case o.format.value == "json":
 		return report.WriteJSON(p.stdout)
 	}
-	report.WriteText(p.stdout, explain.TextOptions{All: o.all, Color: p.color()})
+	report.WriteText(p.stdout, explain.TextOptions{All: o.all, Color: p.colors})
 	return nil
 }
 
@@ -128,19 +126,4 @@ func (o *explainFlags) readLimits() (err error) {
 	}
 	o.options.Limits, err = compileLimits(o.limits, true)
 	return err
-}
-
-// color reports whether the standard output is a terminal that shows colors,
-// unless NO_COLOR is set.
-func (p *program) color() bool {
-	to := p.stdout
-	if out, ok := to.(*output); ok {
-		to = out.Writer
-	}
-	file, ok := to.(*os.File)
-	if !ok || env.Value(p.environ, "NO_COLOR") != "" || env.Value(p.environ, "TERM") == "dumb" {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -98,7 +98,7 @@ func (f *formatter) file(source rules.Source) error {
 		}
 		fmt.Fprintln(f.stdout, source.Name)
 	case !f.check && !f.write:
-		if _, err := f.stdout.Write(formatted); err != nil {
+		if _, err := f.contents.Write(formatted); err != nil {
 			return err
 		}
 	}

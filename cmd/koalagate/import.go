@@ -44,7 +44,7 @@ func (p *program) importRateLimitCommand() *cobra.Command {
 			return err
 		}
 		text, problems := set.Rules()
-		fmt.Fprint(p.stdout, text)
+		fmt.Fprint(p.contents, text)
 		for _, problem := range problems {
 			fmt.Fprintf(p.stderr, "not converted: %s\n", problem)
 		}

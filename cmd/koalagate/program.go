@@ -4,11 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/koalagate/koalagate/internal/display"
+	"github.com/koalagate/koalagate/internal/env"
 )
 
 // program is one run of the command, with its arguments, environment and streams.
@@ -19,6 +23,11 @@ type program struct {
 	stdout    io.Writer
 	stderr    io.Writer
 	installed installed
+
+	// contents is the standard output for commands whose output is the contents of a file,
+	// byte by byte.
+	contents io.Writer
+	colors   bool // of the standard output
 }
 
 // The exit codes.
@@ -77,7 +86,12 @@ func (o *output) Write(b []byte) (int, error) {
 // run runs the command and returns its exit code.
 func (p *program) run() int {
 	out := &output{Writer: p.stdout}
-	p.stdout = out
+	terminal := isTerminal(p.stdout)
+	p.colors = terminal && env.Value(p.environ, "NO_COLOR") == "" && env.Value(p.environ, "TERM") != "dumb"
+	p.stdout, p.stderr = &display.Screen{Writer: out, Colors: p.colors}, &display.Screen{Writer: p.stderr}
+	if p.contents = out; terminal {
+		p.contents = p.stdout
+	}
 	root := p.root()
 	completeValues(root)
 	root.SetArgs(p.args)
@@ -109,6 +123,16 @@ func (p *program) run() int {
 	}
 	fmt.Fprintf(p.stderr, "koalagate: %s\nTry `%s --help`.\n", usageError(ran, err), ran.CommandPath())
 	return exitUsage
+}
+
+// isTerminal reports whether an output is a terminal.
+func isTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // usageError returns an error of the command line in plain words. The errors of

@@ -233,7 +233,7 @@ func (p *program) checkExpected(ctx context.Context, b *publishing, state *admin
 	if b.expect > 0 && state.InForce > 0 {
 		var d adminapi.Difference
 		if err := b.call(ctx, p.environ, http.MethodGet, fmt.Sprintf("differences/%d/%d", b.expect, state.InForce), nil, &d); err == nil && d.Changes != nil {
-			fmt.Fprintf(p.stderr, "version %d → %d: %s\n", b.expect, state.InForce, d.Changes)
+			display.Printf(p.stderr, "version %d → %d: %s\n", b.expect, state.InForce, d.Changes)
 		}
 	}
 	return conflict{fmt.Errorf("version %d is in force, not %d; nothing was published", state.InForce, b.expect)}
@@ -281,7 +281,7 @@ func (p *program) propose(ctx context.Context, b *publishing, m *fleet.Manifest,
 		return err
 	}
 	if proposed.Changes != nil && b.format.value == "text" {
-		fmt.Fprintf(p.stdout, "version %d → %d: %s\n", state.InForce, proposed.Version, proposed.Changes)
+		display.Printf(p.stdout, "version %d → %d: %s\n", state.InForce, proposed.Version, proposed.Changes)
 	}
 	w.number, w.changes = proposed.Version, proposed.Changes
 	return w.end(ctx)

@@ -58,7 +58,7 @@ func (p *program) reset(ctx context.Context, i *instance, what adminapi.Reset, f
 	if format == "json" {
 		return display.JSON(p.stdout, &done)
 	}
-	fmt.Fprintf(p.stdout, "reset rule %d for %s\n", done.Rule, done.Identity)
+	display.Printf(p.stdout, "reset rule %d for %s\n", done.Rule, done.Identity)
 	if done.Degraded {
 		fmt.Fprintln(p.stdout, "Redis is unavailable: only the counter of this instance was reset")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/koalagate/koalagate/internal/display"
 	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/printable"
@@ -101,7 +102,8 @@ func writeTop(w io.Writer, list *[]heavy.Row) error {
 		if r.Rule == 0 { // an imported limit, whose name is its path
 			number = "limit"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%s%s\n", number, strings.TrimSpace(r.Name), r.Refused, r.Admitted, r.Near, r.Error, operations.Identity(r.Identity), handleCell(r.Handle))
+		display.Printf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%s", number, strings.TrimSpace(r.Name), r.Refused, r.Admitted, r.Near, r.Error, operations.Identity(r.Identity))
+		fmt.Fprintln(t, handleCell(r.Handle))
 	}
 	return t.Flush()
 }

@@ -52,18 +52,18 @@ func writeTrial(w io.Writer, t *trial.Report) error {
 	if t.Version > 0 {
 		what = fmt.Sprintf("version %d", t.Version)
 	}
-	fmt.Fprintf(w, "%s, hash %.12s: %s", what, display.Text(t.Hash), display.Text(t.State))
+	display.Printf(w, "%s, hash %.12s: %s", what, t.Hash, t.State)
 	switch {
 	case t.Detail != "":
-		fmt.Fprintf(w, ": %s\n", display.Text(t.Detail))
+		display.Printf(w, ": %s\n", t.Detail)
 	case t.Until != nil:
-		fmt.Fprintf(w, " until %s, then %s\n", t.Until.Format(time.RFC3339), display.Text(t.Then))
+		display.Printf(w, " until %s, then %s\n", t.Until.Format(time.RFC3339), t.Then)
 	default:
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "%d requests, %d left out\n", t.Requests, t.Dropped)
-	fmt.Fprintf(w, "refused: %d in force, %d on trial\n", t.RefusedInForce, t.RefusedOnTrial)
-	fmt.Fprintf(w, "newly refused: %d (%s), newly allowed: %d (%s)\n",
+	display.Printf(w, "%d requests, %d left out\n", t.Requests, t.Dropped)
+	display.Printf(w, "refused: %d in force, %d on trial\n", t.RefusedInForce, t.RefusedOnTrial)
+	display.Printf(w, "newly refused: %d (%s), newly allowed: %d (%s)\n",
 		t.NewlyRefused, share(t.NewlyRefused, t.Requests), t.NewlyAllowed, share(t.NewlyAllowed, t.Requests))
 	if len(t.Rules) == 0 {
 		return nil
@@ -76,11 +76,11 @@ func writeTrial(w io.Writer, t *trial.Report) error {
 		case r.Rule > 0:
 			label = fmt.Sprintf("%d %s", r.Rule, r.Name)
 		case r.Name != "": // an imported limit, whose name is its path
-			label = "limit " + display.Text(r.Name)
+			label = "limit " + r.Name
 		}
-		fmt.Fprintf(table, "%s\t%d\t%d\t\n", label, r.NewlyRefused, r.NewlyAllowed)
+		display.Printf(table, "%s\t%d\t%d\t\n", label, r.NewlyRefused, r.NewlyAllowed)
 		for _, one := range r.Identities {
-			fmt.Fprintf(table, "\t%d\t%d\t%s\n", one.NewlyRefused, one.NewlyAllowed, one.Identity)
+			display.Printf(table, "\t%d\t%d\t%s\n", one.NewlyRefused, one.NewlyAllowed, one.Identity)
 		}
 	}
 	return table.Flush()

@@ -78,10 +78,10 @@ func writeVersions(w io.Writer, list *[]adminapi.Version) error {
 			mark = " *"
 		}
 		if v.Problem != "" {
-			fmt.Fprintf(t, "%d%s\t%s\n", v.Version, mark, v.Problem)
+			display.Printf(t, "%d%s\t%s\n", v.Version, mark, v.Problem)
 			continue
 		}
-		fmt.Fprintf(t, "%d%s\t%s\t%s\t%d\t%.12s\t%s\n", v.Version, mark, v.At.Format(time.RFC3339), v.Author, v.Rules, v.Hash, v.Note)
+		display.Printf(t, "%d%s\t%s\t%s\t%d\t%.12s\t%s\n", v.Version, mark, v.At.Format(time.RFC3339), v.Author, v.Rules, v.Hash, v.Note)
 	}
 	return t.Flush()
 }
@@ -97,15 +97,16 @@ func (p *program) showCommand() *cobra.Command {
 }
 
 func writeVersion(w io.Writer, v *adminapi.VersionDetail) error {
-	fmt.Fprintf(w, "version %d of %s by %s, after version %d, %d rules, hash %s\n", v.Version.Version, v.At.Format(time.RFC3339), v.Author, v.Before, v.Rules, v.Hash)
+	display.Printf(w, "version %d of %s by %s, after version %d, %d rules, hash %s\n", v.Version.Version, v.At.Format(time.RFC3339), v.Author, v.Before, v.Rules, v.Hash)
 	if v.Note != "" {
-		fmt.Fprintln(w, v.Note)
+		display.Printf(w, "%s\n", v.Note)
 	}
 	for _, l := range v.Lists {
-		fmt.Fprintf(w, "list %s of %s: %d bytes, sha256 %s\n", l.Path, l.Source, l.Size, l.Hash)
+		display.Printf(w, "list %s of %s: %d bytes, sha256 %s\n", l.Path, l.Source, l.Size, l.Hash)
 	}
 	for _, f := range v.Files {
-		fmt.Fprintf(w, "\n-- %s --\n%s", f.Name, display.Text(f.Text))
+		display.Printf(w, "\n-- %s --\n", f.Name)
+		fmt.Fprint(w, display.Text(f.Text))
 	}
 	return nil
 }
@@ -135,7 +136,7 @@ func (p *program) versionsDiffCommand() *cobra.Command {
 
 func writeDifference(w io.Writer, d *adminapi.Difference) error {
 	if d.Changes != nil {
-		fmt.Fprintln(w, d.Changes)
+		display.Printf(w, "%s\n", d.Changes)
 	}
 	return nil
 }
@@ -185,8 +186,7 @@ func writeInstances(w io.Writer, list *[]fleet.Instance) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "id\thost\tpid\tprogram\tversion\tstate\tstore\tmodes\tlast error")
 	for _, one := range *list {
-		row := fmt.Sprintf("%s\t%s\t%d\t%s\t%d\t%s\t%s\t%.200s\t%.200s", one.ID, one.Host, one.PID, one.Program, one.Version, one.State, one.Store, modesText(one.Modes), one.LastError)
-		fmt.Fprintln(t, display.Text(row)) // an instance may write anything about itself
+		display.Printf(t, "%s\t%s\t%d\t%s\t%d\t%s\t%s\t%.200s\t%.200s\n", one.ID, one.Host, one.PID, one.Program, one.Version, one.State, one.Store, modesText(one.Modes), one.LastError)
 	}
 	return t.Flush()
 }

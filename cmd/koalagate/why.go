@@ -15,7 +15,6 @@ import (
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/explain"
 	"github.com/koalagate/koalagate/internal/operations"
-	"github.com/koalagate/koalagate/internal/printable"
 )
 
 // whyFlags are the flags of `koalagate why`.
@@ -115,19 +114,19 @@ func (p *program) writeWhy(w *operations.Why) {
 	out := p.stdout
 	switch {
 	case w.Refused != "":
-		fmt.Fprintf(out, "%s before any rule: %s\n", w.Verdict, w.Refused)
+		display.Printf(out, "%s before any rule: %s\n", w.Verdict, w.Refused)
 		return
 	case w.Ban != nil:
-		fmt.Fprintf(out, "%s by exception %s: banned from everything until %s\n", w.Verdict, w.Ban.Exception, w.Ban.Until.Format(time.RFC3339))
+		display.Printf(out, "%s by exception %s: banned from everything until %s\n", w.Verdict, w.Ban.Exception, w.Ban.Until.Format(time.RFC3339))
 	case w.Decider != 0:
-		fmt.Fprintf(out, "%s by rule %d\n", w.Verdict, w.Decider)
+		display.Printf(out, "%s by rule %d\n", w.Verdict, w.Decider)
 	case w.Imported != nil && w.Imported.Outcome == explain.Decides:
-		fmt.Fprintf(out, "%s by limit %s\n", w.Verdict, printable.Text(w.Imported.Path))
+		display.Printf(out, "%s by limit %s\n", w.Verdict, w.Imported.Path)
 	default:
-		fmt.Fprintf(out, "%s: no rule refuses\n", w.Verdict)
+		display.Printf(out, "%s: no rule refuses\n", w.Verdict)
 	}
 	if w.WaitMS > 0 {
-		fmt.Fprintf(out, "it would wait %s for its turn\n", spanText(w.WaitMS))
+		display.Printf(out, "it would wait %s for its turn\n", spanText(w.WaitMS))
 	}
 	if w.Degraded {
 		fmt.Fprintln(out, "Redis is unavailable: these are the counters of this instance")
@@ -143,48 +142,48 @@ func (p *program) writeWhy(w *operations.Why) {
 		if r.Name != "" {
 			label += " (" + r.Name + ")"
 		}
-		fmt.Fprintf(out, "\nrule %s\n", label)
+		display.Printf(out, "\nrule %s\n", label)
 		if r.Identity != nil {
-			fmt.Fprintf(out, "  identity   %s\n", r.Identity)
+			display.Printf(out, "  identity   %s\n", r.Identity)
 		}
 		if r.Counted {
-			fmt.Fprintf(out, "  counter    %s\n", counterText(r))
+			display.Printf(out, "  counter    %s\n", counterText(r))
 		}
 		if r.Exception != "" {
-			fmt.Fprintf(out, "  exception  %s\n", r.Exception)
+			display.Printf(out, "  exception  %s\n", r.Exception)
 		}
-		fmt.Fprintf(out, "  why        %s\n", whyText(r))
+		display.Printf(out, "  why        %s\n", whyText(r))
 	}
 	if len(w.Refusals) > 0 {
-		fmt.Fprintf(out, "\nlast refusals at this instance\n")
+		display.Printf(out, "\nlast refusals at this instance\n")
 	}
 	for _, r := range w.Refusals {
 		by := fmt.Sprintf("rule %d", r.Rule)
 		if r.Rule == 0 {
 			by = "limit"
 		}
-		fmt.Fprintf(out, "  %s  %s at %s\n", r.At.Format(time.RFC3339), by, r.Door)
+		display.Printf(out, "  %s  %s at %s\n", r.At.Format(time.RFC3339), by, r.Door)
 	}
 }
 
 // writeImported writes the imported limit of a descriptor.
 func (p *program) writeImported(x *operations.WhyImported) {
 	if x.Outcome == explain.NotMet {
-		fmt.Fprintf(p.stdout, "no limit applies: %s\n", printable.Text(x.Reason))
+		display.Printf(p.stdout, "no limit applies: %s\n", x.Reason)
 		return
 	}
-	fmt.Fprintf(p.stdout, "\nlimit %s\n", printable.Text(x.Path))
+	display.Printf(p.stdout, "\nlimit %s\n", x.Path)
 	if x.Name != "" {
-		fmt.Fprintf(p.stdout, "  name       %s\n", printable.Text(x.Name))
+		display.Printf(p.stdout, "  name       %s\n", x.Name)
 	}
-	fmt.Fprintf(p.stdout, "  limit      %s\n", printable.Text(x.Limit))
+	display.Printf(p.stdout, "  limit      %s\n", x.Limit)
 	if x.Counted {
-		fmt.Fprintf(p.stdout, "  counter    %d used of %d, %d remaining, the window ends in %s\n", x.Used, x.Max, x.Remaining, spanText(x.ResetMS))
+		display.Printf(p.stdout, "  counter    %d used of %d, %d remaining, the window ends in %s\n", x.Used, x.Max, x.Remaining, spanText(x.ResetMS))
 	}
 	if x.Exception != "" {
-		fmt.Fprintf(p.stdout, "  exception  %s\n", x.Exception)
+		display.Printf(p.stdout, "  exception  %s\n", x.Exception)
 	}
-	fmt.Fprintf(p.stdout, "  outcome    %s\n", x.Outcome)
+	display.Printf(p.stdout, "  outcome    %s\n", x.Outcome)
 }
 
 // whyText returns why the requests of a question meet a rule or not.

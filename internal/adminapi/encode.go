@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"unicode/utf8"
 
+	"github.com/koalagate/koalagate/internal/jsontext"
 	"github.com/koalagate/koalagate/internal/pace"
 )
 
@@ -19,6 +20,7 @@ type encoder struct {
 	ctx context.Context
 	out io.Writer
 	bytes.Buffer
+	escaped []byte
 }
 
 // encode writes the document of a value. The error comes from ctx or out, or reports a value
@@ -29,8 +31,7 @@ func encode(ctx context.Context, out io.Writer, value any) error {
 		return err
 	}
 	e.WriteByte('\n')
-	_, err := e.WriteTo(out)
-	return err
+	return e.flush()
 }
 
 // step pauses, and writes what there is.
@@ -38,7 +39,14 @@ func (e *encoder) step() error {
 	if err := pace.Step(e.ctx); err != nil || e.Len() < piece {
 		return err
 	}
-	_, err := e.WriteTo(e.out)
+	return e.flush()
+}
+
+// flush writes what there is, with escapes of characters that a terminal interprets.
+func (e *encoder) flush() error {
+	e.escaped = jsontext.AppendEscaped(e.escaped[:0], e.Bytes())
+	e.Reset()
+	_, err := e.out.Write(e.escaped)
 	return err
 }
 

@@ -4,6 +4,7 @@
 package display
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/koalagate/koalagate/internal/jsontext"
+	"github.com/koalagate/koalagate/internal/printable"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -38,6 +41,18 @@ func Text(text string) string {
 	}, text)
 }
 
+// Printf is fmt.Fprintf for lines that quote texts of others: characters of args that a terminal
+// may interpret, line ends and tabs included, are U+FFFD. It ignores errors of w.
+func Printf(w io.Writer, format string, args ...any) {
+	for i, arg := range args {
+		switch arg.(type) {
+		case string, error, fmt.Stringer:
+			args[i] = printable.Text(fmt.Sprint(arg))
+		}
+	}
+	_, _ = fmt.Fprintf(w, format, args...)
+}
+
 // Identity returns the parameters that select a counter as "name=value" words,
 // or "all together" for the counter that all requests share.
 func Identity(values []rules.Param) string {
@@ -52,12 +67,17 @@ func Identity(values []rules.Param) string {
 }
 
 // JSON writes v as an indented JSON document that ends with a newline. It does
-// not escape HTML characters.
+// not escape HTML characters, but those that terminals interpret.
 func JSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	var document bytes.Buffer
+	e := json.NewEncoder(&document)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(jsontext.AppendEscaped(nil, document.Bytes()))
+	return err
 }
 
 // Color is the parameter of an ANSI escape sequence that selects a style.

@@ -5,13 +5,13 @@ package jsontext
 
 import "unicode/utf8"
 
-// AppendString appends s as a JSON string to b. The bytes are the same as from
-// json.Marshal: <, > and & are escaped, so that the text is safe inside HTML,
-// and each byte that is not UTF-8 becomes \ufffd.
+// AppendString appends s as a JSON string to b, as json.Marshal does: <, > and & are
+// escaped, so that the text is safe inside HTML, and each byte that is not UTF-8 becomes
+// \ufffd. Characters that Commands reports are escaped, too.
 func AppendString(b []byte, s string) []byte { return appendString(b, s, true) }
 
-// AppendStringRawHTML is AppendString without the escapes of <, > and &: the
-// bytes equal the output of a json.Encoder with SetEscapeHTML(false).
+// AppendStringRawHTML is AppendString without the escapes of <, > and &, as a json.Encoder
+// with SetEscapeHTML(false) writes it.
 func AppendStringRawHTML(b []byte, s string) []byte { return appendString(b, s, false) }
 
 const hexDigits = "0123456789abcdef"
@@ -35,9 +35,8 @@ func appendString(b []byte, s string, escapeHTML bool) []byte {
 		case r == utf8.RuneError && size == 1:
 			b = append(append(b, s[copied:i]...), `\ufffd`...)
 			copied = i + size
-		case r == '\u2028' || r == '\u2029': // line ends in JavaScript
-			b = append(append(b, s[copied:i]...), `\u202`...)
-			b = append(b, hexDigits[r&0xf])
+		case r == '\u2028' || r == '\u2029' || Commands(r): // the first two are line ends in JavaScript
+			b = appendUnicode(append(b, s[copied:i]...), r)
 			copied = i + size
 		}
 		i += size
@@ -53,7 +52,7 @@ func isPlain(c byte, escapeHTML bool) bool {
 	case '<', '>', '&':
 		return !escapeHTML
 	}
-	return c >= ' '
+	return c >= ' ' && c != del
 }
 
 // appendEscape appends the escape of an ASCII character.
@@ -72,5 +71,43 @@ func appendEscape(b []byte, c byte) []byte {
 	case '\t':
 		return append(b, `\t`...)
 	}
-	return append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
+	return appendUnicode(b, rune(c))
+}
+
+// appendUnicode appends the escape of a character below U+10000.
+func appendUnicode(b []byte, r rune) []byte {
+	return append(b, '\\', 'u', hexDigits[r>>12&0xf], hexDigits[r>>8&0xf], hexDigits[r>>4&0xf], hexDigits[r&0xf])
+}
+
+const del = 0x7f
+
+// Commands reports whether a character changes how a terminal or an editor shows others:
+// control characters, and those that turn the direction of text. All are below U+10000.
+func Commands(r rune) bool {
+	switch {
+	case r < ' ', r >= del && r < 0xa0:
+		return true
+	case r == '\u061c', r == '\u200e', r == '\u200f', r >= '\u202a' && r <= '\u202e', r >= '\u2066' && r <= '\u2069':
+		return true
+	}
+	return false
+}
+
+// AppendEscaped appends a JSON document to b with escapes of the characters in its strings that
+// encoding/json leaves as they are, although Commands reports them.
+func AppendEscaped(b, document []byte) []byte {
+	copied := 0
+	for i := 0; i < len(document); {
+		if c := document[i]; c < utf8.RuneSelf && c != del {
+			i++ // others are escaped, or between values
+			continue
+		}
+		r, size := utf8.DecodeRune(document[i:])
+		if Commands(r) {
+			b = appendUnicode(append(b, document[copied:i]...), r)
+			copied = i + size
+		}
+		i += size
+	}
+	return append(b, document[copied:]...)
 }
