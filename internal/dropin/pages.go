@@ -13,6 +13,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/browser"
 	"github.com/koalagate/koalagate/internal/peer"
+	"github.com/koalagate/koalagate/internal/printable"
 )
 
 // maxBody is the largest body of a request to /json, in bytes.
@@ -152,7 +153,7 @@ func (p *Pages) limits(w io.Writer) {
 		return
 	}
 	for _, l := range set.Limits() {
-		if _, err := io.WriteString(w, l.String()+"\n"); err != nil {
+		if _, err := io.WriteString(w, printable.Text(l.String())+"\n"); err != nil {
 			return // the caller has left
 		}
 	}

@@ -114,3 +114,14 @@ func TestPages(t *testing.T) {
 	draining = true
 	check(calls, "GET", "/healthcheck", "", 500, "")
 }
+
+// Limits whose texts would control a terminal, or add lines, have a line each.
+func TestPagesShowHostileTexts(t *testing.T) {
+	k := keeper(new(loads))
+	pages := &dropin.Pages{Keeper: k, TrustedProxies: peer.PrivateRanges()}
+	k.Take([]*envoylimits.Config{config("d\x1b[2J\nforged.k: unit=DAY\u202e\u009b")}, nil)
+	_, text := get(pages.Debug(http.NotFoundHandler()), "GET", "/rlconfig", "")
+	if strings.Count(text, "\n") != 1 || strings.ContainsAny(text, "\x1b\u202e\u009b") || !strings.Contains(text, "forged.k") {
+		t.Errorf("%q; want one line that a terminal shows", text)
+	}
+}

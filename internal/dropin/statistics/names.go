@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"unicode"
+	"unicode/utf8"
 )
 
 // counter is a count with its name, or a gauge.
@@ -90,12 +92,18 @@ func (s *Statistics) counters() []counter {
 }
 
 var (
-	reserved = strings.NewReplacer(":", "_", "|", "_", "\n", "_")
+	reserved = strings.NewReplacer(":", "_", "|", "_")
 	address  = regexp.MustCompile(`\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}`)
 )
 
-// sanitize replaces the characters that have a meaning in statsd, and the dots of
-// addresses, which would divide the name.
+// sanitize replaces the characters that have a meaning in statsd, those that are no text, and the
+// dots of addresses, which would divide the name.
 func sanitize(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '_'
+		}
+		return r
+	}, name)
 	return address.ReplaceAllStringFunc(reserved.Replace(name), func(ip string) string { return strings.ReplaceAll(ip, ".", "_") })
 }

@@ -167,3 +167,26 @@ func TestStatsdReceivesDifferences(t *testing.T) {
 		t.Errorf("%d gauges; want one at each interval", gauges)
 	}
 }
+
+// Domains are what a gateway sends: they add no line and no statistic, control no terminal, and
+// fail no page of Prometheus.
+func TestHostileDomains(t *testing.T) {
+	s := counted()
+	s.UnknownDomain("a\x1b[2J\nforged: 9\r\x00\u202e\u009b\xff|c")
+	var b strings.Builder
+	if err := s.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	if want := "ratelimit.service.rate_limit.a_[2J_forged_ 9______c.domain_not_found: 1\n"; !strings.Contains(b.String(), want) {
+		t.Errorf("%q is missing in\n%q", want, b.String())
+	}
+	m, err := statistics.LoadMapper("", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	s.Handler(m).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if text := w.Body.String(); w.Code != 200 || strings.ContainsAny(text, "\x1b\r\x00\u202e\u009b") || !strings.Contains(text, "ratelimit") {
+		t.Errorf("%d %q", w.Code, text)
+	}
+}
