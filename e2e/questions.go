@@ -44,6 +44,12 @@ func AdminQuestions() []AdminQuestion {
 	post := func(name, path, body string) AdminQuestion {
 		return AdminQuestion{Name: name, Method: http.MethodPost, Path: path, Body: body}
 	}
+	// As `koalagate exception add --file` sends them. They end at once, so that they can be added
+	// again.
+	batch := make([]string, 1000)
+	for i := range batch {
+		batch[i] = fmt.Sprintf(`{"rule":1,"identity":{"uid":"batch-%d"},"what":"allow"}`, i)
+	}
 	with := func(q AdminQuestion) AdminQuestion { q.NeedsToken = true; return q }
 	get := func(path string) AdminQuestion { return AdminQuestion{Name: path, Method: http.MethodGet, Path: path} }
 	return []AdminQuestion{
@@ -59,7 +65,8 @@ func AdminQuestions() []AdminQuestion {
 		post("why of a request", "why", `{"request":{"target":"/","peer":"192.0.2.1","headers":{"X-User-Id":["ann"]}}}`),
 		with(post("replay", "replay", `{"since_ms":3600000,`+draft(valid.String()))),
 		post("exceptions/prepare", "exceptions/prepare", `{"exceptions":[`+strings.Repeat(`{"rule":1,"identity":{"uid":"a"}},`, ReaderBody/40)+`{}]}`),
-		get("rules"), get("exceptions?search=" + words), get("top?limit=100"), get("traffic"), get("audit"), get("words"), get("openapi.yaml"),
+		with(post("exceptions in a batch", "exceptions", `{"for_ms":1000,"exceptions":[`+strings.Join(batch, ",")+`]}`)),
+		get("rules"), get("bans"), get("exceptions?search=" + words), get("top?limit=100"), get("traffic"), get("audit"), get("words"), get("openapi.yaml"),
 	}
 }
 

@@ -104,6 +104,11 @@ func TestStreamsSpendWhatTheyUsed(t *testing.T) {
 // send sends the request of a stream, and returns the status. The error reports an answer
 // that is cut although it should not be.
 func (s *stream) send(ctx context.Context, url string) (status int, err error) {
+	return s.sendAs(ctx, url, "ann", "")
+}
+
+// sendAs sends it as a user, with lines of further headers.
+func (s *stream) sendAs(ctx context.Context, url, user, headers string) (status int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	document := fmt.Sprintf(`{"max_tokens":%d}`, s.estimate)
@@ -111,7 +116,11 @@ func (s *stream) send(ctx context.Context, url string) (status int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	req.Header.Set("X-User-Id", "ann")
+	for line := range strings.Lines(headers) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		req.Header.Set(name, value)
+	}
+	req.Header.Set("X-User-Id", user)
 	resp, err := rig.Client.Do(req)
 	if err != nil {
 		return 0, err

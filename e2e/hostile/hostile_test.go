@@ -198,12 +198,13 @@ func sendHostile(t *testing.T, entrances map[string]rig.Entrance, requests []rig
 	return int(sent.Load())
 }
 
-// claims lists headers from which applications read another user, path, host or method
-// than the request's own. None of them may reach the application from a client, in any
+// claims lists headers from which applications read another user, certificate, path, host or
+// method than the request's own. None of them may reach the application from a client, in any
 // spelling.
 var claims = []string{
 	"x-user-id", "x-koala-param-act", "forwarded", "x-forwarded-prefix", "x-original-url", "x-original-uri", "x-rewrite-url",
 	"x-http-method-override", "x-http-method", "x-method-override", "x-forwarded-method", "x-forwarded-uri",
+	"x-forwarded-client-cert", "client-cert", "client-cert-chain",
 }
 
 // claimed returns what is wrong with the headers of a request that reached the application;

@@ -85,6 +85,8 @@ var hostileHeaders = []string{
 	"X-User-Id: neighbor", "x-user-id: neighbor", "X_User_Id: neighbor", "X-User_Id: neighbor", "X_User-Id: neighbor",
 	"X-Koala-Rule: 9", "X_Koala_Rule: 9", "X-Koala_Decision: allow", "X-Koala-Param-Act: forged", "X-Koala_Param-Act: forged",
 	"Connection: close, X-User-Id, Host, X-Forwarded-Host", "X-HTTP_Method-Override: DELETE",
+	"X-Forwarded-Client-Cert: Subject=\"CN=neighbor\";URI=spiffe://mesh.example/neighbor", "x_forwarded_client_cert: Hash=0", "Client-Cert: :MIIB:",
+	"Client-Cert-Chain: :MIIB:", "Client_Cert: :MIIB:",
 }
 
 var hostileBodies = []string{

@@ -3,6 +3,7 @@ package rig
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -123,6 +124,13 @@ func Overlap(t *testing.T, m *Backend, requests, most int, send func(i int) (Rep
 type Arrivals struct {
 	mu    sync.Mutex
 	Times []time.Time
+}
+
+// Reached returns when the requests so far reached the application.
+func (a *Arrivals) Reached() []time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.Times)
 }
 
 func (a *Arrivals) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
