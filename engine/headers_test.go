@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/jsontext"
 )
 
 const headerRules = `
@@ -112,7 +113,7 @@ func TestProblemIsValidJSON(t *testing.T) {
 			Status int    `json:"status"`
 			Detail string `json:"detail,omitempty"`
 		}{"about:blank", "Bad Request", 400, detail})
-		if err != nil || string(r.Body) != string(want) {
+		if want = jsontext.AppendEscaped(nil, want); err != nil || string(r.Body) != string(want) {
 			t.Errorf("%q: %s; want %s, %v", detail, r.Body, want, err)
 		}
 	}
