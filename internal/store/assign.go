@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -48,7 +49,7 @@ const ReportWithin = 7000
 type Usage struct {
 	Now   int64 // ms since the epoch; 0: the store's own clock
 	Zone  *time.Location
-	Rules []Rule // the counters, 1 … MaxCounted, for which Unassignable is ""; weights are ignored
+	Rules []Rule // the counters, each once, 1 … MaxCounted, for which Unassignable is ""; weights are ignored
 	// Holder names the holder and its bucket: 1 … MaxHolder bytes. Two gateways with one
 	// name would share what each believes to have alone.
 	Holder string
@@ -189,6 +190,11 @@ func (u *Usage) Validate() error {
 		}
 		if word := r.Unassignable(); word != "" {
 			return fmt.Errorf("usage: rule %d (return %d): no share can be assigned because of %s", i, r.Return, word)
+		}
+		for j := range i {
+			if u.Rules[j].Tag() == r.Tag() && bytes.Equal(u.Rules[j].Subject, r.Subject) {
+				return fmt.Errorf("usage: rules %d and %d have one counter; want each once", j, i)
+			}
 		}
 	}
 	return nil

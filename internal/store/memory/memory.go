@@ -8,6 +8,8 @@
 // (undo.go), which Cancel gives back and Settle amends (settle.go); receipts.go bounds
 // the records. The number of identities is bounded: identities beyond it share counters
 // (spill.go), and counters that have ended are swept as the store is used (sweep.go).
+// Assign assigns shares of limits to gateways that decide by themselves (assign.go); lent.go
+// has the counters of which shares are assigned, and shares.go the arithmetic.
 // Seed takes over what another store answered: refusals and bans (seed.go) and other
 // states (last.go).
 package memory

@@ -34,8 +34,14 @@ func (s *step) answer(i int, a *store.Answer) {
 	case store.Reset:
 		for j := range set.Rules {
 			p := &s.places[s.first[i]+j]
-			if h, holds := s.own(i, j).(*holds); holds {
-				h.chunks, h.sum = nil, 0 // receipts may refer to it: they hold nothing any more
+			switch c := s.own(i, j).(type) {
+			case *holds:
+				c.chunks, c.sum = nil, 0 // receipts may refer to it: they hold nothing any more
+			case lender:
+				if len(c.lent(s.at.now)) > 0 {
+					c.reset(&set.Rules[j], &s.at)
+					continue
+				}
 			}
 			p.shard.forget(p.subject, &set.Rules[j])
 			p.counter = nil

@@ -1,0 +1,250 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store"
+)
+
+// Sharer is a store that assigns shares beside other calls.
+type Sharer interface {
+	store.Store
+	store.Assigner
+}
+
+// Shares are gateways that share limits with each other and with calls of single hits. They
+// check that no limit is exceeded: not in any time by more than its burst, its refill and
+// what late messages may add.
+type Shares struct {
+	Now      int64 // the clock of the store
+	Admitted int64 // hits, over all
+	Single   int64 // hits of other calls among them
+	Assigned int   // assignments
+	Refused  map[store.Reason]int
+
+	store    Sharer
+	rules    []store.Rule
+	meters   []meter
+	gateways []*gateway
+	lasts    int64
+	delay    func() int64 // of a message
+	fail     func(format string, a ...any)
+	names    int
+}
+
+// meter measures hits against one limit.
+type meter struct {
+	level   float64 // of a bucket, in hits
+	at      int64
+	hits    int64 // of a window
+	closes  int64
+	allowed float64 // hits that late messages may add
+}
+
+// NewShares returns gateways at an instant, with no traffic yet. delay returns how long a
+// message is under way, in ms; fail is called when a limit is exceeded.
+func NewShares(s Sharer, now int64, rules []store.Rule, gateways int, delay func() int64, fail func(string, ...any)) *Shares {
+	f := &Shares{Now: now, store: s, rules: rules, lasts: 7000, delay: delay, fail: fail, Refused: map[store.Reason]int{}}
+	f.meters = make([]meter, len(rules))
+	for i := range rules {
+		f.meters[i] = meter{level: float64(rules[i].Burst), at: now}
+	}
+	for range gateways {
+		f.Add()
+	}
+	return f
+}
+
+// Add adds a gateway.
+func (f *Shares) Add() {
+	f.names++
+	f.gateways = append(f.gateways, &gateway{name: fmt.Sprint("gateway ", f.names), reports: math.MaxInt64, occasion: math.MaxInt64})
+}
+
+// Gateways returns the number of gateways.
+func (f *Shares) Gateways() int { return len(f.gateways) }
+
+// Kill ends a gateway, with all that it has not reported.
+func (f *Shares) Kill(i int) { f.gateways = append(f.gateways[:i:i], f.gateways[i+1:]...) }
+
+// Lose loses the counts of a gateway since its last report.
+func (f *Shares) Lose(i int) { f.gateways[i].allowed, f.gateways[i].denied = 0, 0 }
+
+// Blanket replaces the bucket of a gateway by a blanket rule, which refuses.
+func (f *Shares) Blanket(i int) {
+	g := f.gateways[i]
+	g.burst, g.fresh, g.inbox = 0, true, nil
+}
+
+// Leave has a gateway that is idle forget its bucket.
+func (f *Shares) Leave(i int) {
+	g := f.gateways[i]
+	if g.burst > 0 {
+		f.assign(g, &store.Usage{Leave: true})
+		g.burst, g.inbox, g.reports, g.occasion, g.allowed, g.denied = 0, nil, math.MaxInt64, math.MaxInt64, 0, 0
+	}
+}
+
+// Ask asks a gateway for n hits, and returns how many it admits.
+func (f *Shares) Ask(i int, n int64) int64 {
+	g := f.gateways[i]
+	if g.reports == math.MaxInt64 { // a new bucket is reported at once
+		g.reports, g.reported = f.Now, f.Now
+	}
+	admitted := g.ask(n, f.Now)
+	f.admit(admitted, -1)
+	return admitted
+}
+
+// Take takes n single hits from one of the counters, or from all for -1, and returns how many
+// the store admits.
+func (f *Shares) Take(rule int, n int64) (admitted int64) {
+	list := f.rules
+	if rule >= 0 {
+		list = f.rules[rule : rule+1]
+	}
+	p := &store.Plan{Op: store.Take, Now: f.Now, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: list}}}
+	for range n {
+		var a store.Answers
+		if err := f.store.Evaluate(context.Background(), p, &a); err != nil {
+			f.fail("%v", err)
+		}
+		if p.Allowed(&a) {
+			admitted++
+			f.admit(1, rule)
+		}
+	}
+	f.Single += admitted
+	return admitted
+}
+
+// admit measures hits of one of the counters, or of all for -1.
+func (f *Shares) admit(n int64, rule int) {
+	f.Admitted += n
+	for i := range f.meters {
+		if n > 0 && (rule < 0 || rule == i) {
+			if over := f.meters[i].add(&f.rules[i], n, f.Now); over > 1e-6 {
+				f.fail("at %d %.3f hits above the limit of rule %d are admitted", f.Now, over, f.rules[i].Return)
+			}
+		}
+	}
+}
+
+// add measures n hits, and returns by how much they exceed the limit.
+func (m *meter) add(r *store.Rule, n, now int64) (over float64) {
+	if r.Method == store.Token {
+		m.level = min(float64(r.Burst), m.level+float64(r.Count)*float64(now-m.at)/float64(r.Time*1000))
+		m.level, m.at = m.level-float64(n), now
+		return -m.level - m.allowed
+	}
+	if now >= m.closes {
+		m.hits, m.closes = 0, now+r.Time*1000
+		if r.Unit == store.Epoch {
+			m.closes = now - now%(r.Time*1000) + r.Time*1000
+		}
+	}
+	m.hits += n
+	return float64(m.hits-r.Count) - m.allowed
+}
+
+// Pass lets time pass, in which messages arrive, gateways report, and the caller looks at
+// shares once a second.
+func (f *Shares) Pass(ms int64) {
+	until := f.Now + ms
+	for {
+		next, do := until, func() {}
+		for _, g := range f.gateways {
+			if len(g.inbox) > 0 && g.inbox[0].arrives < next {
+				next, do = g.inbox[0].arrives, func() { f.receive(g) }
+			}
+			if g.reports < next {
+				next, do = g.reports, func() { f.report(g) }
+			}
+			if g.occasion < next {
+				next, do = g.occasion, func() { f.look(g) }
+			}
+		}
+		f.Now = max(f.Now, next)
+		if next >= until {
+			return
+		}
+		do()
+	}
+}
+
+// send puts a message on its way. Messages do not overtake each other.
+func (f *Shares) send(g *gateway, m message) {
+	m.sent, m.arrives = f.Now, f.Now+f.delay()
+	at := len(g.inbox)
+	for i := range g.inbox {
+		if g.inbox[i].toCaller == m.toCaller {
+			m.arrives = max(m.arrives, g.inbox[i].arrives)
+		}
+	}
+	for at > 0 && g.inbox[at-1].arrives > m.arrives {
+		at--
+	}
+	g.inbox = append(g.inbox[:at:at], append([]message{m}, g.inbox[at:]...)...)
+}
+
+// report sends the counts of a gateway, every 5 s.
+func (f *Shares) report(g *gateway) {
+	f.send(g, message{toCaller: true, allowed: g.allowed, denied: g.denied})
+	g.allowed, g.denied, g.reports = 0, 0, f.Now+5000
+}
+
+// receive delivers the next message.
+func (f *Shares) receive(g *gateway) {
+	m := g.inbox[0]
+	g.inbox = g.inbox[1:]
+	late := float64(max(f.Now-m.sent-store.OnTheWay, 0)) / 10_000
+	if m.toCaller {
+		f.add(late * float64(g.rate))
+		u := &store.Usage{Reported: true, Allowed: m.allowed, Denied: m.denied, Elapsed: f.Now - g.reported}
+		g.reported = f.Now
+		f.assign(g, u)
+		return
+	}
+	before := g.rate
+	if g.apply(&m.assigned, f.Now) && !m.afresh {
+		f.add(float64(m.assigned.Burst))
+	}
+	f.add(late * float64(max(g.rate, before)))
+}
+
+// look looks at the share of a gateway between reports, once a second.
+func (f *Shares) look(g *gateway) {
+	f.assign(g, &store.Usage{})
+}
+
+// assign calls the store for a gateway, and sends it what it must get.
+func (f *Shares) assign(g *gateway, u *store.Usage) {
+	u.Now, u.Zone, u.Rules, u.Holder, u.Lasts, u.Fresh = f.Now, time.UTC, f.rules, g.name, f.lasts, g.fresh
+	a, err := f.store.Assign(context.Background(), u)
+	if err != nil {
+		f.fail("%v", err)
+		return
+	}
+	keeps := f.Now < g.until && !g.fresh
+	if g.fresh {
+		g.until = 0
+	}
+	g.occasion = f.Now + 1000
+	if !a.Send {
+		f.Refused[a.Reason]++
+		return
+	}
+	f.Assigned++
+	g.until, g.fresh = f.Now+a.Lasts+store.OnTheWay, false
+	f.send(g, message{assigned: a, afresh: !keeps})
+}
+
+// add adds hits that a late message explains.
+func (f *Shares) add(hits float64) {
+	for i := range f.meters {
+		f.meters[i].allowed += hits
+	}
+}
