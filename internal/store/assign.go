@@ -76,9 +76,11 @@ type Usage struct {
 // Assignment is the answer to a Usage.
 type Assignment struct {
 	// Send reports that the holder must get the assignment: the store counts on it from
-	// now on. Without it the holder keeps what it has, if only until that ends: either
-	// nothing needs to change, or Reason says why nothing is assigned.
-	Send  bool
+	// now on. Without it the holder keeps what it has until that ends: either nothing needs
+	// to change, or Reason says why nothing is assigned.
+	Send bool
+	// Rate, Burst and Lasts are what the holder gets or, without Send, what it keeps; 0 if
+	// it has nothing.
 	Rate  int64 // hits per 10 s, at least 1; see Fill
 	Burst int64 // the hits of a full bucket, at least 1; the same for all assignments of a share unless there are more holders
 	Lasts int64 // ms from its receipt: whole seconds, at least 1000
@@ -200,7 +202,7 @@ func (u *Usage) Validate() error {
 	return nil
 }
 
-// HolderID identifies a holder in stores: a hash that no two names share.
+// HolderID identifies a holder in stores: 96 bits of a hash of its name.
 type HolderID [12]byte
 
 // ID returns the id of the holder.

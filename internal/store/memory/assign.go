@@ -63,6 +63,8 @@ func (s *step) assign(u *store.Usage) (a store.Assignment) {
 		l := &loans[j]
 		l.counter.lend(l.rule, &s.at, l.back, l.list.with(&l.share, s.at.now), l.pool.tide)
 	}
+	best, lasts := heldOf(loans, a.Now)
+	a.Rate, a.Burst, a.Lasts = best.rate, best.burst, lasts
 	l := &loans[a.Rule]
 	a.Lent, a.Limit, a.Holders = l.pool.others.rate, l.pool.total(), int64(len(l.pool.wants))
 	if l.share.counts(s.at.now) {
@@ -92,7 +94,7 @@ func (s *step) lender(j int, r *store.Rule) lender {
 func (l *loan) begin(u *store.Usage, t *moment) (debt int64) {
 	id := u.ID()
 	l.pool, l.list = l.counter.pool(l.rule, t), l.counter.lent(t.now)
-	l.share, l.known = l.list.find(id)
+	l.share, l.known = l.list.find(t.now, id)
 	l.pool.others, l.pool.wants, l.pool.lasting = l.list.sum(t.now, id), l.list.wants(t.now, id), u.Lasts+store.OnTheWay
 	if u.Reported {
 		l.back = l.share.record(u, &l.pool, t.now)
@@ -114,7 +116,7 @@ func decideLoans(loans []loan, u *store.Usage, now int64, a *store.Assignment) {
 		}
 		return
 	}
-	a.Lasts = u.Lasts
+	lasts := u.Lasts
 	for j := range loans {
 		l := &loans[j]
 		left := l.pool.longest(u.Lasts, now)
@@ -126,13 +128,12 @@ func decideLoans(loans []loan, u *store.Usage, now int64, a *store.Assignment) {
 		case !l.known && len(l.list) >= store.MaxHolders:
 			a.Reason, a.Rule = store.TooMany, j
 		}
-		a.Lasts = min(a.Lasts, left)
+		lasts = min(lasts, left)
 	}
 	if a.Reason == store.Assigned {
-		offerAll(loans, u, now, a)
+		offerAll(loans, u, lasts, now, a)
 		return
 	}
-	a.Lasts = 0
 	for j := range loans {
 		if l := &loans[j]; !l.known {
 			l.share = share{id: l.share.id}
@@ -141,11 +142,11 @@ func decideLoans(loans []loan, u *store.Usage, now int64, a *store.Assignment) {
 }
 
 // offerAll gives the holder the least of what all counters offer, or lets it wait.
-func offerAll(loans []loan, u *store.Usage, now int64, a *store.Assignment) {
+func offerAll(loans []loan, u *store.Usage, lasts, now int64, a *store.Assignment) {
 	best, keeps := offer{maxRate, maxBurst}, true
 	for j := range loans {
 		l := &loans[j]
-		l.pool.lasting = a.Lasts + store.OnTheWay
+		l.pool.lasting = lasts + store.OnTheWay
 		l.share.wish(u, l.pool.total())
 		l.offer = l.pool.offer(&l.share, now, l.keeps)
 		if l.offer.rate < best.rate {
@@ -162,7 +163,7 @@ func offerAll(loans []loan, u *store.Usage, now int64, a *store.Assignment) {
 	case keeps && !u.Reported && allStay(loans, best, now):
 		return
 	default:
-		a.Send, a.Rate, a.Burst = true, best.rate, best.burst
+		a.Send = true
 	}
 	for j := range loans {
 		l := &loans[j]
@@ -180,9 +181,20 @@ func offerAll(loans []loan, u *store.Usage, now int64, a *store.Assignment) {
 		l.back += back
 		a.Forfeited = max(a.Forfeited, forfeited/unitsPerHit)
 	}
-	if !a.Send {
-		a.Lasts = 0
+}
+
+// heldOf returns the least that the holder has of all counters.
+func heldOf(loans []loan, now int64) (best offer, lasts int64) {
+	best, lasts = offer{maxRate, maxBurst}, store.MaxLasts
+	for j := range loans {
+		s := &loans[j].share
+		left := (s.end - now - store.OnTheWay) / 1000 * 1000
+		if !s.assigned(now) || left <= 0 {
+			return offer{}, 0
+		}
+		best, lasts = offer{min(best.rate, s.rate), min(best.burst, s.burst)}, min(lasts, left)
 	}
+	return best, lasts
 }
 
 // allStay reports whether the best offer changes so little that the holder need not get it.

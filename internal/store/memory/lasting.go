@@ -49,6 +49,9 @@ func (s *step) ban(i, j int) {
 	if c.banned(s.at.now) {
 		return // further refusals do not extend it
 	}
+	if w, lends := c.(*lentWindow); lends && w.early(r, s.at.now) {
+		return
+	}
 	if s.places[s.first[i]+j].counter == nil {
 		if r.Overdraft && !r.Outcome {
 			s.keep(lasting{rule: r, counter: s.add(i, j)})

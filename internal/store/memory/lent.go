@@ -12,7 +12,7 @@ type lender interface {
 	pool(r *store.Rule, t *moment) pool
 	// lend gives units back to the counter, or takes them if the number is negative, and
 	// sets the shares and the tide.
-	lend(r *store.Rule, t *moment, units int64, list shares, tide tide)
+	lend(r *store.Rule, t *moment, units int64, list shares, risen tide)
 	// reset forgets all hits but what is reserved.
 	reset(r *store.Rule, t *moment)
 }
@@ -122,11 +122,11 @@ func (b *lentBucket) lent(int64) shares { return b.list }
 
 func (b *lentBucket) pool(r *store.Rule, t *moment) pool {
 	b.clip(r, t.now)
-	all, tide, stock := b.list.sum(t.now, store.HolderID{}), b.tide, b.stock(r, t.now)
-	tide.rise(stock, refillRate(r)-all.rate, t.now)
+	all, risen, stock := b.list.sum(t.now, store.HolderID{}), b.tide, b.stock(r, t.now)
+	risen.rise(stock, refillRate(r)-all.rate, t.now)
 	return pool{
 		bucket: true, unit: 1, refill: refillRate(r), bursts: shareOf(r, r.Burst) / 2,
-		stock: stock, tide: tide, size: toUnits(sizeOf(r), r) - all.burst*unitsPerHit,
+		stock: stock, tide: risen, size: toUnits(sizeOf(r), r) - all.burst*unitsPerHit,
 	}
 }
 
@@ -135,11 +135,13 @@ func (b *lentBucket) stock(r *store.Rule, now int64) int64 {
 	return toUnits(b.levelAt(r, now), r) + b.list.sum(now, store.HolderID{}).ahead
 }
 
-func (b *lentBucket) lend(r *store.Rule, t *moment, units int64, list shares, tide tide) {
+func (b *lentBucket) lend(r *store.Rule, t *moment, units int64, list shares, risen tide) {
 	b.shift(r, t.now, -toLevel(-units, r))
-	b.list, b.tide = list, tide
+	b.list, b.tide = list, risen
 	b.clip(r, t.now)
-	b.tide.stock, b.tide.at = b.stock(r, t.now), t.now
+	if b.tide.stock, b.tide.at = b.stock(r, t.now), t.now; len(list) == 0 {
+		b.tide = tide{}
+	}
 }
 
 func (b *lentBucket) reset(r *store.Rule, t *moment) {
@@ -181,6 +183,12 @@ func (w *lentWindow) giveBack(c *taken, t *moment) {
 		w.window = window{opened: before.opened, end: before.end}
 	}
 	w.keep(before.hits, t.now)
+}
+
+// early reports whether the rule refuses only because of what is reserved: that opens no ban.
+func (w *lentWindow) early(r *store.Rule, now int64) bool {
+	reserved := w.lent(now).sum(now, store.HolderID{}).left / unitsPerHit
+	return needed(r) <= r.Count-w.hitsAt(now)+reserved
 }
 
 func (w *lentWindow) clone() counter { return new(*w) }

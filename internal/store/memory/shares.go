@@ -130,9 +130,9 @@ func (s *sums) committed(refill, now int64) int64 {
 
 // find returns a copy of the share of a holder; if there is none, a zero share but for its
 // id.
-func (l shares) find(id store.HolderID) (s share, known bool) {
+func (l shares) find(now int64, id store.HolderID) (s share, known bool) {
 	for i := range l {
-		if l[i].id == id {
+		if l[i].id == id && now-max(l[i].end, l[i].seen) <= keepEnded {
 			return l[i], true
 		}
 	}
@@ -235,13 +235,14 @@ type tide struct {
 	turned       int64
 }
 
+
 // rise takes note of a step at now, when the bucket has stock, and has been filled at a rate
 // since the last step.
 func (t *tide) rise(stock, rate, now int64) {
 	peak := max(stock, t.stock+max(rate, 0)*max(now-t.at, 0))
 	switch since := now - t.turned; {
-	case t.turned == 0 || since > 2*store.ReportWithin || since < 0:
-		t.before, t.high, t.turned = peak, peak, now
+	case since > 2*store.ReportWithin || since < 0: // no holder reported lately
+		t.before, t.high, t.turned = stock, stock, now
 	case since > store.ReportWithin:
 		t.before, t.high, t.turned = t.high, peak, now
 	default:

@@ -146,6 +146,9 @@ func (b *bundle) request(c *Call, spanOf func(*time.Location, store.Period, int6
 		if c.op == leasePart {
 			packLease(&b.body, &c.lease)
 		}
+		if c.op == assignShares {
+			c.usage.pack(&b.body)
+		}
 	}
 }
 

@@ -47,6 +47,7 @@ type Call struct {
 	settles  bool        // a rule may have a part in a receipt
 	frees    bool        // a settlement may make a rule admit more
 	lease    store.Lease // only of leasePart
+	usage    usage       // only of assignShares
 	receipting
 
 	start, end time.Time // of the time that the caller has

@@ -100,6 +100,8 @@ func (b *bundle) split(r *reader, now int64, onDamage func(key string)) bool {
 			r.skip(int(r.uint(4)))
 		case leasePart:
 			r.skip(leaseReply)
+		case assignShares:
+			r.skip(assignReply)
 		}
 		c.answer = outcome{now: now, sets: whole[:len(whole)-len(r.rest)]}
 	}

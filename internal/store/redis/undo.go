@@ -37,6 +37,8 @@ const (
 	readReceipt   store.Op = 12
 	// leasePart asks for a part of a limit.
 	leasePart store.Op = 13
+	// assignShares assigns shares of limits.
+	assignShares store.Op = 14
 	// mayWait, added to an operation, sends the caller's patience, and requests the
 	// wait behind the answers.
 	mayWait = 32

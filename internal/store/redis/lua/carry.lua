@@ -18,7 +18,10 @@ local function look_up(shape, at)
     if more then
       uses[j], at = at, at + width
       if r.beside then
-        if r.share then r.lease, r.early = find(k, tag - tag % 8), nil end
+        if r.share then
+          r.lease, r.early = find(k, tag - tag % 8), nil
+          r.shares = shares_at(k, tag - tag % 8 + SHARES, shape.operation == ASSIGN)
+        end
         if (r.span or r.aligned) and not c.resets then c.resets = find(k, tag - tag % 8 + RESETS) end
       end
     end
@@ -138,6 +141,8 @@ else
     at = look_up(shape, at)
     if operation == LEASE then
       answers[#answers + 1] = lease(counters[1], rules[1], now, plan, uses[1])
+    elseif operation == ASSIGN then
+      answers[#answers + 1] = assign(rules, counters, now, plan, uses)
     elseif operation >= SETTLE then
       answers[#answers + 1] = with_receipt(operation, key, rules)
     else

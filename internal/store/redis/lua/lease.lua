@@ -21,7 +21,8 @@
 -- that are set back by less change nothing.
 
 local LEASES = 0
-local lease, reset_leased
+local lease, reset_leased, parts_held
+local lent_of, clip_shared, coming_of -- see shares.lua
 
 if used.leases then
   methods[LEASES] = {
@@ -48,9 +49,9 @@ if used.leases then
   local function sound(part, now) return part.ends <= now + 86400000 end
   local function lasts(part, now) return part.ends > now and sound(part, now) end
 
-  -- Returns what is held now of the rule's counter. closes is the end of its window, 0
-  -- for token.
-  local function held_of(r, closes, now)
+  -- Returns what instances hold now of the rule's counter. closes is the end of its window,
+  -- 0 for token.
+  parts_held = function(r, closes, now)
     local s, held = r.lease and r.lease[4], 0
     if s and s.closes == closes and (closes == 0 or now < closes) then
       for i = 1, #s do
@@ -58,6 +59,12 @@ if used.leases then
       end
     end
     return held
+  end
+
+  -- Returns what instances and gateways hold.
+  local function held_of(r, closes, now)
+    local held = parts_held(r, closes, now)
+    return r.shares and held + lent_of(r, closes, now) or held
   end
 
   -- Returns the parts of the lease s that have not ended, in a window that ends at closes.
@@ -103,7 +110,7 @@ if used.leases then
       end
       if r.early then return s end
       local banned = plain.ban(s, r, now)
-      if banned ~= s and held_of(r, s.closes, now) > 0 then r.lease[4] = moved(r.lease[4], banned.closes, now) end
+      if banned ~= s and parts_held(r, s.closes, now) > 0 then r.lease[4] = moved(r.lease[4], banned.closes, now) end
       return banned
     end
   end
@@ -111,6 +118,7 @@ if used.leases then
   -- Returns a bucket that was filled to burst less what was held at each instant. Nothing
   -- changes before s.at: every state is written clipped.
   local function clip(s, r, now)
+    if r.shares then return clip_shared(s, r, now) end
     local l, held = r.lease and r.lease[4], 0
     if not l then return s end
     for i = 1, #l do
@@ -129,12 +137,19 @@ if used.leases then
     local plain = plain[TOKEN]
 
     token.read = function(s, r, now)
-      local admits, limit, left, reset, retry, hits, kind, wait = plain.read(clip(s, r, now), r, now)
+      s = clip(s, r, now)
+      if r.shares then s = token.shift(s, r, now, coming_of(r, now)) end
+      local admits, limit, left, reset, retry, hits, kind, wait = plain.read(s, r, now)
       if not admits and r.need <= limit - hits + held_of(r, 0, now) then kind = 16 end
       return admits, limit, left, reset, retry, hits, kind, wait
     end
 
-    token.add = function(s, r, now) return plain.add(clip(s, r, now), r, now) end
+    token.add = function(s, r, now)
+      s = clip(s, r, now)
+      if not r.shares then return plain.add(s, r, now) end
+      local coming = coming_of(r, now)
+      return token.shift(plain.add(token.shift(s, r, now, coming), r, now), r, now, -coming)
+    end
     -- A bucket that is full but for what is held misses nothing: its refill is lost.
     token.undo_record = function(before, s, now, r)
       local flags, at, missing, d = plain.undo_record(before, s, now, r)
@@ -150,7 +165,8 @@ if used.leases then
   reset_leased = function(c, r, now)
     local bucket = r.tag % 8 == TOKEN
     local held = held_of(r, bucket and 0 or c[2] > 0 and c[2] or -1, now)
-    r.lease[4] = held > 0 and moved(r.lease[4], bucket and 0 or r.closes, now) or false
+    if r.lease[4] then r.lease[4] = held > 0 and moved(r.lease[4], bucket and 0 or r.closes, now) or false end
+    if r.shares and not bucket then lent_of(r, c[2], now, held > 0 and r.closes) end
     if held > 0 and not bucket then return {hits = held, closes = r.closes} end
   end
 
@@ -195,7 +211,12 @@ if used.leases then
     local s, l = before, r.lease[4]
     local open = bucket or now < s.closes and s.hits <= 9007199254740991
     if not open or l and l.closes ~= (bucket and 0 or s.closes) then l = nil end
-    if bucket then s = clip(s, r, now) end
+    local lent, coming = r.shares and lent_of(r, bucket and 0 or s.closes, now, nil, bucket) or 0, 0
+    if bucket then
+      s = clip(s, r, now)
+      coming = r.shares and coming_of(r, now) or 0
+      if r.shares then s = method.shift(s, r, now, coming) end
+    end
     local known = l and l.era == era
     if not known then ends, drop, keep, back = 0, 0, 0, 0 end
     if now >= ends then keep, back = 0, 0 end
@@ -208,7 +229,7 @@ if used.leases then
     if back > 0 then
       if bucket then
         r.weight = back
-        s = method.bound(method.refund(s, r, now), r, now, held + keep)
+        s = method.bound(method.refund(s, r, now), r, now, held + keep + lent)
         r.weight = 0
       else
         s = {hits = math.max(s.hits - back, 0), closes = s.closes}
@@ -217,7 +238,7 @@ if used.leases then
     local granted = 0
     if ask > 0 and open then
       local _, _, left = method.read(s, r, now)
-      granted = math.max(math.min(ask, most - held - keep, math.floor(left / 8)), 0)
+      granted = math.max(math.min(ask, most - held - keep - lent, math.floor(left / 8)), 0)
     end
     if granted > 0 then
       r.weight = granted
@@ -228,7 +249,7 @@ if used.leases then
     if granted + keep > 0 then upto = join_parts(parts, granted + keep, now, span) end
     held = held + granted + keep
     if ask + drop + keep + back > 0 and open then
-      if s ~= before then set_state(c, s) end
+      if s ~= before then set_state(c, coming > 0 and method.shift(s, r, now, -coming) or s) end
       local till = #parts > 0 and parts[#parts].ends or 0
       if bucket then till = till + math.ceil(held * r.time / r.count) end -- until then the bucket may not be full
       r.lease[4] = #parts > 0 and {

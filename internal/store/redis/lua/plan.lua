@@ -22,7 +22,7 @@
 --                         from 1
 --              operation  as in store.go; 9 gives back by undo records, 10 settles a
 --                         receipt, 11 renews it, 12 reads it, 13 leases a part of a
---                         limit; a take plus 16 requests undo records; plus 32, a rule
+--                         limit, 14 assigns shares of limits; a take plus 16 requests undo records; plus 32, a rule
 --                         may wait; plus 64, it makes or spends a receipt
 --              sets       the number of sets, then for each set:
 --                flags    1 refund, 2 allows
@@ -51,7 +51,8 @@
 --                         of the rule in the description, and for 10 what becomes of
 --                         its part (receipts.lua) and the hits; rules without a part
 --                         are passed over; if it is 13, the seven numbers of the
---                         request for a part of a limit (lease.lua)
+--                         request for a part of a limit (lease.lua); if it is 14, the
+--                         seven of a usage (shares.lua)
 --
 -- Reply    A status byte, then the instant by the script's clock in six bytes.
 --          Status 0: a span that was sent does not contain the instant; nothing
@@ -77,8 +78,8 @@
 --          A take that may make a receipt is followed by a byte, 1 if it has made one;
 --          then by undo records, unless they precede. The reply to the operations 10
 --          and 11 is a byte, 1 if the receipt was valid; that to 12 the length of the
---          receipt's value in four bytes, 0 for none, and the value; that to 13 is
---          described in lease.lua.
+--          receipt's value in four bytes, 0 for none, and the value; those to 13 and
+--          14 are described in lease.lua and shares.lua.
 --          At the end, for each damaged value, the number of its key in KEYS in
 --          two bytes.
 --
@@ -114,9 +115,9 @@
 -- and functions are defined only if the call needs them.
 
 local LAYOUT = 2
-local COUNT, BASE, LEAK, TOKEN, HOLD = 1, 2, 3, 4, 5 -- below 8; lease.lua has 0, receipts.lua 6
+local COUNT, BASE, LEAK, TOKEN, HOLD = 1, 2, 3, 4, 5 -- below 8; lease.lua has 0, receipts.lua 6, shares.lua 7
 local TAKE, BROWSE, UPDATE, REFUND, COMPLETE, COMPLETE_TAKE, PEEK, RESET, GIVE_BACK = 1, 2, 3, 4, 5, 6, 7, 8, 9
-local SETTLE, RENEW, READ, LEASE = 10, 11, 12, 13
+local SETTLE, RENEW, READ, LEASE, ASSIGN = 10, 11, 12, 13, 14
 
 local plan = cmsgpack.unpack(ARGV[1])
 
@@ -172,7 +173,7 @@ local function words(r, marks, plan, at, operation, used)
 end
 
 -- How many numbers a request has for each rule behind its keys.
-local widths = {[GIVE_BACK] = 4, [SETTLE] = 3, [RENEW] = 1, [LEASE] = 7}
+local widths = {[GIVE_BACK] = 4, [SETTLE] = 3, [RENEW] = 1, [LEASE] = 7, [ASSIGN] = 7}
 
 -- A table that grows is copied, so shapes and sets begin with room for one element.
 local shapes, used = {}, {}

@@ -83,6 +83,20 @@ if used[TOKEN] then
       return level > most and state(s, r, now, most, size) or s
     end,
 
+    -- Returns the state with more in the bucket.
+    shift = function(s, r, now, more)
+      local level, size = level_at(s, r, now)
+      return state(s, r, now, level + more, size)
+    end,
+
+    -- Returns the state of a bucket that lacks so much of its size at least.
+    lack = function(s, r, now, missing)
+      local level, size = level_at(s, r, now)
+      return state(s, r, now, math.min(level, size - missing), size)
+    end,
+
+    level = level_at,
+
     undo_record = function(before, s, now, r)
       local level, size = level_at(before, r, now)
       return 1, s.at, size - level, 0
