@@ -117,22 +117,25 @@ type Reason uint8
 
 // The reasons. Those about a share may pass: the next occasion may bring an assignment.
 const (
-	Assigned    Reason = iota
-	NoRate             // all of the limit is reserved; the holder gets its fair share as others report
-	NoBurst            // no burst is free: what the limit has left, or what lease=P% allows
-	TooMany            // the counter has MaxHolders holders
-	Silent             // the holder has not reported for ReportWithin
-	WindowEnds         // what is left of the window is too short for an assignment
-	BannedNow          // the subject is banned
-	HasLeft            // the usage ended the share
-	OutOfMemory        // the in-process store is full, and has no counter for the subject
+	Assigned      Reason = iota
+	NoRate               // all of the limit is reserved; the holder gets its fair share as others report
+	NoBurst              // no burst is free: what the limit has left, or what lease=P% allows
+	TooMany              // the counter has MaxHolders holders
+	Silent               // the holder has not reported for ReportWithin
+	WindowEnds           // what is left of the window is too short for an assignment
+	BannedNow            // the subject is banned
+	HasLeft              // the usage ended the share
+	OutOfMemory          // the in-process store is full, and has no counter for the subject
+	StrictRefuses        // without Redis the rule refuses everything
+	LenientPasses        // without Redis none of the rules decides
 )
 
 var reasons = [...]string{
 	Assigned: "assigned", NoRate: "all of the limit is reserved", NoBurst: "no burst is free",
 	TooMany: "too many gateways share the limit", Silent: "no report came in time",
 	WindowEnds: "the window ends", BannedNow: "banned", HasLeft: "the bucket was left",
-	OutOfMemory: "the in-process store is full",
+	OutOfMemory: "the in-process store is full", StrictRefuses: "the rule refuses without Redis",
+	LenientPasses: "no rule decides without Redis",
 }
 
 // String returns the reason in words, for logs.

@@ -235,7 +235,6 @@ type tide struct {
 	turned       int64
 }
 
-
 // rise takes note of a step at now, when the bucket has stock, and has been filled at a rate
 // since the last step.
 func (t *tide) rise(stock, rate, now int64) {

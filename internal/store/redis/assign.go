@@ -47,6 +47,12 @@ func (s *Store) Assign(ctx context.Context, u *store.Usage) (store.Assignment, e
 	return s.evaluator.Assign(ctx, s.batcher, 0, u)
 }
 
+// TryAssign is Assign, and also returns the evidence of the attempt about Redis.
+func (s *Store) TryAssign(ctx context.Context, u *store.Usage) (store.Assignment, store.Attempt, error) {
+	a, err := s.Assign(ctx, u)
+	return a, store.Attempt{Health: s.evaluator.Judge(err, s.evaluator.Budget())}, err
+}
+
 // Assign assigns shares of limits whose counters are in one slot.
 func (e *Evaluator) Assign(ctx context.Context, sender Sender, slot uint16, u *store.Usage) (store.Assignment, error) {
 	if err := u.Validate(); err != nil {

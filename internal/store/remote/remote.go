@@ -17,8 +17,11 @@ import (
 type Store interface {
 	store.Store
 	store.Lessor
+	store.Assigner
 	// Try is Evaluate, and also returns the evidence of the attempt about Redis.
 	Try(ctx context.Context, p *store.Plan, a *store.Answers) (store.Attempt, error)
+	// TryAssign is Assign, and also returns the evidence of the attempt about Redis.
+	TryAssign(ctx context.Context, u *store.Usage) (store.Assignment, store.Attempt, error)
 	// Check returns an error that explains why Redis cannot count now, or nil.
 	Check(ctx context.Context) error
 	// Inspect returns findings about the version and settings of Redis that

@@ -28,6 +28,18 @@ type fakeRedis struct {
 
 var errFake = errors.New("no answer")
 
+// TryAssign assigns shares, or fails as takes do.
+func (f *fakeRedis) TryAssign(ctx context.Context, u *store.Usage) (store.Assignment, store.Attempt, error) {
+	f.mu.Lock()
+	health := f.health
+	f.mu.Unlock()
+	if health != store.Answered {
+		return store.Assignment{}, store.Attempt{Health: health}, errFake
+	}
+	a, err := f.Store.Assign(ctx, u)
+	return a, store.Attempt{Health: health}, err
+}
+
 func (f *fakeRedis) Try(ctx context.Context, p *store.Plan, a *store.Answers) (store.Attempt, error) {
 	f.mu.Lock()
 	health, counts, hold, flies := f.health, f.counts, f.hold, f.flies

@@ -31,6 +31,8 @@ import (
 type Shared interface {
 	// Try evaluates the plan, and also returns the evidence of the attempt about the store.
 	Try(ctx context.Context, p *store.Plan, a *store.Answers) (store.Attempt, error)
+	// TryAssign assigns shares, and also returns the evidence of the attempt about the store.
+	TryAssign(ctx context.Context, u *store.Usage) (store.Assignment, store.Attempt, error)
 	// Check returns an error that explains why the store cannot count now, or nil.
 	Check(ctx context.Context) error
 	store.Canceler
@@ -40,6 +42,7 @@ type Shared interface {
 // Local is the store of this process.
 type Local interface {
 	store.Store
+	store.Assigner
 	// Seed makes the counters of rules that refused in the shared store refuse
 	// here too, and other counters start from what the shared store reported.
 	Seed(p *store.Plan, a *store.Answers)

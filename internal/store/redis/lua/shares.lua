@@ -186,13 +186,13 @@ define_shares = function()
     local n, served = #wants + 1, -1
     local level = div(total, n)
     while true do
-      local sum, count = 0, 0
-      if own <= level then sum, count = own, 1 end
+      local sum, number = 0, 0
+      if own <= level then sum, number = own, 1 end
       for i = 1, n - 1 do
-        if wants[i] <= level then sum, count = sum + wants[i], count + 1 end
+        if wants[i] <= level then sum, number = sum + wants[i], number + 1 end
       end
-      if count == n or count == served then return min(own, level) end
-      served, level = count, div(total - sum, n - count)
+      if number == n or number == served then return min(own, level) end
+      served, level = number, div(total - sum, n - number)
     end
   end
 
@@ -304,7 +304,7 @@ define_shares = function()
   end
 
   -- Makes the offer the holder's share. Returns the units that it forfeits.
-  local function renew(p, rate, burst, now, keeps)
+  local function give(p, rate, burst, now, keeps)
     local l = p.own
     local held, units, forfeited = reserved(l, now), ahead(l, now, p.unit), 0
     local rest, more, cut = l.left - units, 0, 0
@@ -454,9 +454,9 @@ define_shares = function()
       for j = 1, n do
         local p = pools[j]
         if send == 1 then
-          forfeited = max(forfeited, div(renew(p, rate, burst, now, p.keeps), HIT))
+          forfeited = max(forfeited, div(give(p, rate, burst, now, p.keeps), HIT))
         elseif reason > 0 and not p.keeps then
-          forfeited = max(forfeited, div(renew(p, p.bucket and p.offered or 0, 0, now, false), HIT))
+          forfeited = max(forfeited, div(give(p, p.bucket and p.offered or 0, 0, now, false), HIT))
         end
       end
     end
