@@ -56,7 +56,8 @@ type Usage struct {
 
 	Reported bool
 	// Allowed and Denied are the reported hits since the last report. Allowed hits that
-	// no share covers are taken from the counters, whatever they hold. A gateway that
+	// no share covers are taken from the counters, also from empty ones, but leave no
+	// bucket further below empty than its burst. A gateway that
 	// came back under another name reports what its former share covered: pass such hits
 	// as denied, which only shows that they are wanted.
 	Allowed, Denied int64

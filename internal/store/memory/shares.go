@@ -164,7 +164,9 @@ func (s *share) record(u *store.Usage, p *pool, now int64) (back int64) {
 	most -= most % p.unit
 	switch {
 	case rest < 0:
-		back = rest
+		if back = rest; p.bucket { // a false report must not empty it for years
+			back = max(rest, min(-p.stock-p.size, 0))
+		}
 		s.left -= rest
 	case s.assigned(now) && rest > most: // its bucket holds no more: the rest cannot be admitted any more
 		if back = rest - most; p.bucket {

@@ -22,455 +22,457 @@
 -- debt, the rates of all holders and of the limit, and the number of holders in two bytes.
 
 local SHARES = 7
-local assign, define_shares
+local assign, define_shares, shares_at
 
--- Returns the entry of a rule's shares, nil if there is none and it is not created.
-local function shares_at(k, tag, creates)
-  local c = subjects[k]
-  while c and not creates do
-    creates, c = c[1] == tag or c[1] == -1 - tag, c[5]
+if used.leases then
+  -- Returns the entry of a rule's shares, nil if there is none and it is not created.
+  shares_at = function(k, tag, creates)
+    local c = subjects[k]
+    while c and not creates do
+      creates, c = c[1] == tag or c[1] == -1 - tag, c[5]
+    end
+    if not creates then return nil end
+    if not methods[SHARES] then define_shares() end
+    return find(k, tag)
   end
-  if not creates then return nil end
-  if not methods[SHARES] then define_shares() end
-  return find(k, tag)
-end
 
-define_shares = function()
-  local HIT, WAY, REPORT, KEEP, MOST, HOLDERS = 10000, 500, 7000, 30000, 2147483648, 128
-  local floor, max, min = math.floor, math.max, math.min
-  local token = methods[TOKEN]
+  define_shares = function()
+    local HIT, WAY, REPORT, KEEP, MOST, HOLDERS = 10000, 500, 7000, 30000, 2147483648, 128
+    local floor, max, min = math.floor, math.max, math.min
+    local token = methods[TOKEN]
 
-  -- Returns a / b rounded down, and up; exact to 2^53.
-  local function div(a, b) return (a - a % b) / b end
-  local function up(a, b) return -div(-a, b) end
+    -- Returns a / b rounded down, and up; exact to 2^53.
+    local function div(a, b) return (a - a % b) / b end
+    local function up(a, b) return -div(-a, b) end
 
-  methods[SHARES] = {
-    decode = function(body, till)
-      local size, s, last = #body, {till = till}, 0
-      if size < 39 or (size - 39) % 53 ~= 0 or size > 39 + 53 * HOLDERS then return nil end
-      s.closes, s.stock, s.at, s.high, s.before, s.turned = struct.unpack('>I6I7I6I7I7I6', body)
-      s.stock, s.high, s.before = s.stock - 4503599627370496, s.high - 4503599627370496, s.before - 4503599627370496
-      for at = 40, size, 53 do
-        local a, b, ends, cut, rate, more, burst, left, want, seen = struct.unpack('>I6I6I6I6I4I4I4I7I4I6', body, at)
-        if ends < last or cut > ends or rate + more > MOST or burst > MOST or left > 9007199254740991 then return nil end
-        if max(ends, seen) > now + 86400000 then return nil end -- forged, as in lease.lua
-        last = ends
-        s[#s + 1] = {a = a, b = b, ends = ends, cut = cut, rate = rate, more = more, burst = burst, left = left, want = want, seen = seen}
-      end
-      return s
-    end,
+    methods[SHARES] = {
+      decode = function(body, till)
+        local size, s, last = #body, {till = till}, 0
+        if size < 39 or (size - 39) % 53 ~= 0 or size > 39 + 53 * HOLDERS then return nil end
+        s.closes, s.stock, s.at, s.high, s.before, s.turned = struct.unpack('>I6I7I6I7I7I6', body)
+        s.stock, s.high, s.before = s.stock - 4503599627370496, s.high - 4503599627370496, s.before - 4503599627370496
+        for at = 40, size, 53 do
+          local a, b, ends, cut, rate, more, burst, left, want, seen = struct.unpack('>I6I6I6I6I4I4I4I7I4I6', body, at)
+          if ends < last or cut > ends or rate + more > MOST or burst > MOST or left > 9007199254740991 then return nil end
+          if max(ends, seen) > now + 86400000 then return nil end -- forged, as in lease.lua
+          last = ends
+          s[#s + 1] = {a = a, b = b, ends = ends, cut = cut, rate = rate, more = more, burst = burst, left = left, want = want, seen = seen}
+        end
+        return s
+      end,
 
-    encode = function(s, tag)
-      local function offset(n) return min(max(n, -4503599627370496), 4503599627370495) + 4503599627370496 end
-      local till, texts = 0, {}
+      encode = function(s, tag)
+        local function offset(n) return min(max(n, -4503599627370496), 4503599627370495) + 4503599627370496 end
+        local till, texts = 0, {}
+        for i = 1, #s do
+          local l = s[i]
+          till = max(till, l.ends, l.seen)
+          texts[i] = struct.pack('>I6I6I6I6I4I4I4I7I4I6', l.a, l.b, l.ends, l.cut, l.rate, l.more, l.burst, l.left, l.want, l.seen)
+        end
+        till = till + KEEP
+        return struct.pack('>I5I6I2I6I7I6I7I7I6', tag, till, 39 + 53 * #s, s.closes, offset(s.stock), s.at, offset(s.high), offset(s.before), s.turned) .. table.concat(texts), till
+      end,
+    }
+
+    local function lasts(l, now) return now < l.ends end
+    local function assigned(l, now) return now < l.ends and l.burst > 0 end
+    local function reserved(l, now) return now < l.ends and l.left or 0 end
+
+    local function rate_at(l, now)
+      if now >= l.ends then return 0 end
+      return now < l.cut and l.rate + l.more or l.rate
+    end
+
+    -- Returns the units of the rate until the end.
+    local function ahead(l, now, unit)
+      local units = l.rate * max(l.ends - now, 0) + l.more * max(l.cut - now, 0)
+      return units - units % unit
+    end
+
+    -- Returns the shares of a rule, none if its window is another one by now.
+    local function list_of(r, closes, now)
+      local s = r.shares[4]
+      return s and s.closes == closes and (closes == 0 or now < closes) and s or {closes = closes, stock = 0, at = 0, high = 0, before = 0, turned = 0}
+    end
+
+    -- Returns the sums of the shares that last, but the one of a holder: of their rates, bursts,
+    -- what they may admit, and their rates until the end; then the last end.
+    local function sums(s, now, except)
+      local rate, burst, left, units, ends = 0, 0, 0, 0, 0
       for i = 1, #s do
         local l = s[i]
-        till = max(till, l.ends, l.seen)
-        texts[i] = struct.pack('>I6I6I6I6I4I4I4I7I4I6', l.a, l.b, l.ends, l.cut, l.rate, l.more, l.burst, l.left, l.want, l.seen)
+        if lasts(l, now) and l ~= except then
+          rate, burst, left, units, ends = rate + rate_at(l, now), burst + l.burst, left + l.left, units + ahead(l, now, 1), max(ends, l.ends)
+        end
       end
-      till = till + KEEP
-      return struct.pack('>I5I6I2I6I7I6I7I7I6', tag, till, 39 + 53 * #s, s.closes, offset(s.stock), s.at, offset(s.high), offset(s.before), s.turned) .. table.concat(texts), till
-    end,
-  }
+      return rate, burst, left, units, ends
+    end
 
-  local function lasts(l, now) return now < l.ends end
-  local function assigned(l, now) return now < l.ends and l.burst > 0 end
-  local function reserved(l, now) return now < l.ends and l.left or 0 end
-
-  local function rate_at(l, now)
-    if now >= l.ends then return 0 end
-    return now < l.cut and l.rate + l.more or l.rate
-  end
-
-  -- Returns the units of the rate until the end.
-  local function ahead(l, now, unit)
-    local units = l.rate * max(l.ends - now, 0) + l.more * max(l.cut - now, 0)
-    return units - units % unit
-  end
-
-  -- Returns the shares of a rule, none if its window is another one by now.
-  local function list_of(r, closes, now)
-    local s = r.shares[4]
-    return s and s.closes == closes and (closes == 0 or now < closes) and s or {closes = closes, stock = 0, at = 0, high = 0, before = 0, turned = 0}
-  end
-
-  -- Returns the sums of the shares that last, but the one of a holder: of their rates, bursts,
-  -- what they may admit, and their rates until the end; then the last end.
-  local function sums(s, now, except)
-    local rate, burst, left, units, ends = 0, 0, 0, 0, 0
-    for i = 1, #s do
-      local l = s[i]
-      if lasts(l, now) and l ~= except then
-        rate, burst, left, units, ends = rate + rate_at(l, now), burst + l.burst, left + l.left, units + ahead(l, now, 1), max(ends, l.ends)
+    -- Returns what a full bucket lacks at an instant until which the shares from the first
+    -- on, and the parts, last.
+    local function kept(s, first, parts, at, still)
+      local units = 0
+      for i = first, #s do
+        local l = s[i]
+        units = units + (l.burst > 0 and l.burst * HIT + ahead(l, at, 1) or l.left)
       end
-    end
-    return rate, burst, left, units, ends
-  end
-
-  -- Returns what a full bucket lacks at an instant until which the shares from the first
-  -- on, and the parts, last.
-  local function kept(s, first, parts, at, still)
-    local units = 0
-    for i = first, #s do
-      local l = s[i]
-      units = units + (l.burst > 0 and l.burst * HIT + ahead(l, at, 1) or l.left)
-    end
-    for i = 1, parts and #parts or 0 do
-      local ends = parts[i].ends
-      if (ends > at or still and ends == at) and ends <= now + 86400000 then units = units + parts[i].held * HIT end
-    end
-    return units
-  end
-
-  -- Returns units in units of a level, rounded up; and a level in units, rounded down.
-  local function to_level(units, time)
-    local whole = div(units, HIT)
-    if whole >= div(9007199254740992, time) then return 9007199254740992 end
-    return whole * time + up((units - whole * HIT) * time, HIT)
-  end
-
-  local function to_units(level, time)
-    local whole = div(level, time)
-    local rest = div((level - whole * time) * HIT, time)
-    return max(min(whole, 549755813888), -549755813888) * HIT + rest
-  end
-
-  local function refill(r) return min(div(min(r.count, 549755813888) * HIT, r.time), MOST) end
-  local function share_of(r, limit) return floor(limit / 1000) * r.share + floor(limit % 1000 * r.share / 1000) end
-
-  -- Returns the hits that shares keep. With moves, their window becomes the one that ends
-  -- then, or they end; with bursts, only bursts count.
-  lent_of = function(r, closes, now, moves, bursts)
-    local s = list_of(r, closes, now)
-    local _, burst, left = sums(s, now)
-    if moves ~= nil and r.shares[4] then
-      local copy = false
-      if moves and left > 0 then
-        copy = {}
-        for name, value in pairs(s) do copy[name] = value end
-        copy.closes = moves
+      for i = 1, parts and #parts or 0 do
+        local ends = parts[i].ends
+        if (ends > at or still and ends == at) and ends <= now + 86400000 then units = units + parts[i].held * HIT end
       end
-      r.shares[4] = copy
+      return units
     end
-    if bursts then return burst end
-    if closes > 0 then return left / HIT end
-    local first = 1
-    while s[first] and not lasts(s[first], now) do first = first + 1 end
-    return div(kept(s, first, nil, now), HIT)
-  end
 
-  clip_shared = function(s, r, now)
-    if now < s.at then return s end
-    local l, parts, first, ends = list_of(r, 0, now), r.lease[4] or {}, 1, {}
-    for i = 1, #l do ends[#ends + 1] = l[i].ends end
-    for i = 1, #parts do ends[#ends + 1] = parts[i].ends end
-    table.sort(ends)
-    for i = 1, #ends do
-      if ends[i] > now then break end
-      while l[first] and l[first].ends < ends[i] do first = first + 1 end
-      if s.at < ends[i] then s = token.lack(s, r, ends[i], to_level(kept(l, first, parts, ends[i], true), r.time)) end
+    -- Returns units in units of a level, rounded up; and a level in units, rounded down.
+    local function to_level(units, time)
+      local whole = div(units, HIT)
+      if whole >= div(9007199254740992, time) then return 9007199254740992 end
+      return whole * time + up((units - whole * HIT) * time, HIT)
     end
-    while l[first] and l[first].ends <= now do first = first + 1 end
-    return token.lack(s, r, now, to_level(kept(l, first, parts, now), r.time))
-  end
 
-  local function committed(rate, ends, filled, now) return max(rate - filled, 0) * max(ends - now, 0) end
+    local function to_units(level, time)
+      local whole = div(level, time)
+      local rest = div((level - whole * time) * HIT, time)
+      return max(min(whole, 549755813888), -549755813888) * HIT + rest
+    end
 
-  coming_of = function(r, now)
-    local rate, _, _, units, ends = sums(list_of(r, 0, now), now)
-    return to_level(units - min(units, committed(rate, ends, refill(r), now)), r.time)
-  end
+    local function refill(r) return min(div(min(r.count, 549755813888) * HIT, r.time), MOST) end
+    local function share_of(r, limit) return floor(limit / 1000) * r.share + floor(limit % 1000 * r.share / 1000) end
 
-  -- Returns the max-min fair part of total for a holder that wants own.
-  local function fair(total, own, wants)
-    local n, served = #wants + 1, -1
-    local level = div(total, n)
-    while true do
-      local sum, number = 0, 0
-      if own <= level then sum, number = own, 1 end
-      for i = 1, n - 1 do
-        if wants[i] <= level then sum, number = sum + wants[i], number + 1 end
+    -- Returns the hits that shares keep. With moves, their window becomes the one that ends
+    -- then, or they end; with bursts, only bursts count.
+    lent_of = function(r, closes, now, moves, bursts)
+      local s = list_of(r, closes, now)
+      local _, burst, left = sums(s, now)
+      if moves ~= nil and r.shares[4] then
+        local copy = false
+        if moves and left > 0 then
+          copy = {}
+          for name, value in pairs(s) do copy[name] = value end
+          copy.closes = moves
+        end
+        r.shares[4] = copy
       end
-      if number == n or number == served then return min(own, level) end
-      served, level = number, div(total - sum, n - number)
+      if bursts then return burst end
+      if closes > 0 then return left / HIT end
+      local first = 1
+      while s[first] and not lasts(s[first], now) do first = first + 1 end
+      return div(kept(s, first, nil, now), HIT)
     end
-  end
 
-  -- Returns what a counter can lend, and the share of the holder.
-  local function pool_of(r, c, now, a, b, span)
-    local bucket = r.tag % 8 == TOKEN
-    local before = state_of(c) or r.method.unused
-    local open = bucket or now < before.closes
-    local closes = bucket and 0 or open and before.closes or r.closes
-    local s, own = list_of(r, closes, now), nil
-    local p = {bucket = bucket, closes = closes, list = s, unit = bucket and 1 or HIT, lasting = span, back = 0, wants = {}}
-    for i = 1, #s do
-      local l = s[i]
-      if l.a == a and l.b == b then
-        if now - max(l.ends, l.seen) <= KEEP then own = l end
-      elseif lasts(l, now) or now - l.seen <= REPORT then
-        p.wants[#p.wants + 1] = l.want
+    clip_shared = function(s, r, now)
+      if now < s.at then return s end
+      local l, parts, first, ends = list_of(r, 0, now), r.lease[4] or {}, 1, {}
+      for i = 1, #l do ends[#ends + 1] = l[i].ends end
+      for i = 1, #parts do ends[#ends + 1] = parts[i].ends end
+      table.sort(ends)
+      for i = 1, #ends do
+        if ends[i] > now then break end
+        while l[first] and l[first].ends < ends[i] do first = first + 1 end
+        if s.at < ends[i] then s = token.lack(s, r, ends[i], to_level(kept(l, first, parts, ends[i], true), r.time)) end
+      end
+      while l[first] and l[first].ends <= now do first = first + 1 end
+      return token.lack(s, r, now, to_level(kept(l, first, parts, now), r.time))
+    end
+
+    local function committed(rate, ends, filled, now) return max(rate - filled, 0) * max(ends - now, 0) end
+
+    coming_of = function(r, now)
+      local rate, _, _, units, ends = sums(list_of(r, 0, now), now)
+      return to_level(units - min(units, committed(rate, ends, refill(r), now)), r.time)
+    end
+
+    -- Returns the max-min fair part of total for a holder that wants own.
+    local function fair(total, own, wants)
+      local n, served = #wants + 1, -1
+      local level = div(total, n)
+      while true do
+        local sum, number = 0, 0
+        if own <= level then sum, number = own, 1 end
+        for i = 1, n - 1 do
+          if wants[i] <= level then sum, number = sum + wants[i], number + 1 end
+        end
+        if number == n or number == served then return min(own, level) end
+        served, level = number, div(total - sum, n - number)
       end
     end
-    p.rate, p.burst, p.left, p.ahead, p.ends = sums(s, now, own)
-    local parts = parts_held(r, closes, now)
-    if bucket then
-      before = clip_shared(before, r, now)
-      local level, size = token.level(before, r, now)
-      local rate, burst, _, units = sums(s, now)
-      p.refill, p.bursts = refill(r), floor(share_of(r, r.size) / 2) - parts
-      p.stock = to_units(level, r.time) + units
-      p.size = to_units(size, r.time) - (burst + parts) * HIT
-      local since, peak = now - s.turned, max(p.stock, s.stock + max(p.refill - rate, 0) * max(now - s.at, 0))
-      if since > 2 * REPORT or since < 0 then p.before, p.high, p.turned = p.stock, p.stock, now
-      elseif since > REPORT then p.before, p.high, p.turned = s.high, peak, now
-      else p.before, p.high, p.turned = s.before, max(s.high, peak), s.turned end
-    else
-      local most = max(min(share_of(r, r.count), 549755813888) - parts, 0)
-      p.most, p.bursts = most * HIT, floor(most / 4)
-      p.stock = min(max(r.count - (open and before.hits or 0), 0), 549755813888) * HIT
-    end
-    p.state, p.known = before, own ~= nil
-    p.own = {a = a, b = b, ends = 0, cut = 0, rate = 0, more = 0, burst = 0, left = 0, want = 0, seen = now}
-    for name, value in pairs(own or {}) do p.own[name] = value end
-    return p
-  end
 
-  -- Takes from the share what its holder has admitted.
-  local function record(p, allowed, now)
-    local l = p.own
-    l.left = l.left - allowed * HIT
-    local rest = l.left - ahead(l, now, p.unit)
-    local most = l.burst * HIT + rate_at(l, now) * WAY
-    most = most - most % p.unit
-    if rest < 0 then
-      p.back, l.left = rest, l.left - rest
-    elseif assigned(l, now) and rest > most then
-      p.back = rest - most
-      if p.bucket then
-        p.back = now - l.seen > REPORT and 0 or max(min(p.back, p.size - max(p.high, p.before)), 0)
-        p.high = p.high + p.back
+    -- Returns what a counter can lend, and the share of the holder.
+    local function pool_of(r, c, now, a, b, span)
+      local bucket = r.tag % 8 == TOKEN
+      local before = state_of(c) or r.method.unused
+      local open = bucket or now < before.closes
+      local closes = bucket and 0 or open and before.closes or r.closes
+      local s, own = list_of(r, closes, now), nil
+      local p = {bucket = bucket, closes = closes, list = s, unit = bucket and 1 or HIT, lasting = span, back = 0, wants = {}}
+      for i = 1, #s do
+        local l = s[i]
+        if l.a == a and l.b == b then
+          if now - max(l.ends, l.seen) <= KEEP then own = l end
+        elseif lasts(l, now) or now - l.seen <= REPORT then
+          p.wants[#p.wants + 1] = l.want
+        end
       end
-      l.left = l.left - (rest - most)
+      p.rate, p.burst, p.left, p.ahead, p.ends = sums(s, now, own)
+      local parts = parts_held(r, closes, now)
+      if bucket then
+        before = clip_shared(before, r, now)
+        local level, size = token.level(before, r, now)
+        local rate, burst, _, units = sums(s, now)
+        p.refill, p.bursts = refill(r), floor(share_of(r, r.size) / 2) - parts
+        p.stock = to_units(level, r.time) + units
+        p.size = to_units(size, r.time) - (burst + parts) * HIT
+        local since, peak = now - s.turned, max(p.stock, s.stock + max(p.refill - rate, 0) * max(now - s.at, 0))
+        if since > 2 * REPORT or since < 0 then p.before, p.high, p.turned = p.stock, p.stock, now
+        elseif since > REPORT then p.before, p.high, p.turned = s.high, peak, now
+        else p.before, p.high, p.turned = s.before, max(s.high, peak), s.turned end
+      else
+        local most = max(min(share_of(r, r.count), 549755813888) - parts, 0)
+        p.most, p.bursts = most * HIT, floor(most / 4)
+        p.stock = min(max(r.count - (open and before.hits or 0), 0), 549755813888) * HIT
+      end
+      p.state, p.known = before, own ~= nil
+      p.own = {a = a, b = b, ends = 0, cut = 0, rate = 0, more = 0, burst = 0, left = 0, want = 0, seen = now}
+      for name, value in pairs(own or {}) do p.own[name] = value end
+      return p
     end
-    p.stock = p.stock + p.back
-  end
 
-  local function total_of(p)
-    if p.bucket then return p.refill end
-    return div(max(p.most - p.bursts * HIT, 0), p.lasting)
-  end
+    -- Takes from the share what its holder has admitted.
+    local function record(p, allowed, now)
+      local l = p.own
+      l.left = l.left - allowed * HIT
+      local rest = l.left - ahead(l, now, p.unit)
+      local most = l.burst * HIT + rate_at(l, now) * WAY
+      most = most - most % p.unit
+      if rest < 0 then
+        p.back, l.left = p.bucket and max(rest, min(-p.stock - p.size, 0)) or rest, l.left - rest
+      elseif assigned(l, now) and rest > most then
+        p.back = rest - most
+        if p.bucket then
+          p.back = now - l.seen > REPORT and 0 or max(min(p.back, p.size - max(p.high, p.before)), 0)
+          p.high = p.high + p.back
+        end
+        l.left = l.left - (rest - most)
+      end
+      p.stock = p.stock + p.back
+    end
 
-  local function fair_rate(p, total, free)
-    if free < 1 then return 0 end
-    return max(min(fair(total, p.own.want, p.wants), free, MOST), 1)
-  end
+    local function total_of(p)
+      if p.bucket then return p.refill end
+      return div(max(p.most - p.bursts * HIT, 0), p.lasting)
+    end
 
-  -- Returns the rate and the burst that the holder can get.
-  local function offer(p, now, keeps)
-    local l, n = p.own, 4
-    while n <= #p.wants do n = n * 2 end
-    local burst, own, saved = min(max(div(p.bursts, n), 1), MOST), ahead(p.own, now, p.unit), 0
-    if lasts(l, now) and l.burst == 0 then saved = l.left - own end
-    local late = l.ends - now < 2 * WAY
-    if not p.bucket then
-      if keeps then own = l.left end
-      local spare, taken = min(p.stock + own, p.most - p.left), l.left - ahead(l, now, p.unit)
+    local function fair_rate(p, total, free)
+      if free < 1 then return 0 end
+      return max(min(fair(total, p.own.want, p.wants), free, MOST), 1)
+    end
+
+    -- Returns the rate and the burst that the holder can get.
+    local function offer(p, now, keeps)
+      local l, n = p.own, 4
+      while n <= #p.wants do n = n * 2 end
+      local burst, own, saved = min(max(div(p.bursts, n), 1), MOST), ahead(p.own, now, p.unit), 0
+      if lasts(l, now) and l.burst == 0 then saved = l.left - own end
+      local late = l.ends - now < 2 * WAY
+      if not p.bucket then
+        if keeps then own = l.left end
+        local spare, taken = min(p.stock + own, p.most - p.left), l.left - ahead(l, now, p.unit)
+        if keeps then
+          burst = min(burst, l.burst)
+          if late then taken = max(taken, burst * HIT) end
+        else
+          burst = max(min(burst, p.bursts - p.burst, div(spare, HIT)), 0)
+          taken = burst * HIT
+        end
+        local total, free = min(total_of(p), div(max(p.stock + own + p.left, 0), p.lasting)), div(spare - taken - p.unit, p.lasting)
+        local rate, way = rate_at(l, now), min(WAY, l.ends - now)
+        if keeps and free < rate then free = div(spare - taken - p.unit - rate * way, p.lasting - way) end
+        return fair_rate(p, total, free), burst
+      end
+      local free = max(p.stock - committed(p.rate, p.ends, p.refill, now), 0) + saved
       if keeps then
         burst = min(burst, l.burst)
-        if late then taken = max(taken, burst * HIT) end
-      else
-        burst = max(min(burst, p.bursts - p.burst, div(spare, HIT)), 0)
-        taken = burst * HIT
-      end
-      local total, free = min(total_of(p), div(max(p.stock + own + p.left, 0), p.lasting)), div(spare - taken - p.unit, p.lasting)
-      local rate, way = rate_at(l, now), min(WAY, l.ends - now)
-      if keeps and free < rate then free = div(spare - taken - p.unit - rate * way, p.lasting - way) end
-      return fair_rate(p, total, free), burst
-    end
-    local free = max(p.stock - committed(p.rate, p.ends, p.refill, now), 0) + saved
-    if keeps then
-      burst = min(burst, l.burst)
-      local lacks = burst * HIT - (l.left - own)
-      if late and lacks > 0 then
-        if lacks > free then burst = 0 else p.stock = p.stock - lacks end
-      end
-    else
-      burst = max(min(burst, p.bursts - p.burst, div(free, HIT)), 0)
-      p.stock = p.stock - (burst * HIT - saved)
-    end
-    local total = p.refill + div(p.stock, p.stock > 0 and 2 * p.lasting or p.lasting)
-    return fair_rate(p, total, total - p.rate), burst
-  end
-
-  -- Makes the offer the holder's share. Returns the units that it forfeits.
-  local function give(p, rate, burst, now, keeps)
-    local l = p.own
-    local held, units, forfeited = reserved(l, now), ahead(l, now, p.unit), 0
-    local rest, more, cut = l.left - units, 0, 0
-    if keeps then
-      if l.ends - now < 2 * WAY then rest = max(rest, burst * HIT) end
-    elseif lasts(l, now) and l.burst == 0 then
-      rest = min(rest, max(div(p.bursts, 4), 1) * HIT)
-      if burst > 0 then rest = burst * HIT end
-    else
-      held, forfeited, rest = units, rest, burst * HIT
-    end
-    if assigned(l, now) then more, cut = max(rate_at(l, now) - rate, 0), min(now + WAY, l.ends) end
-    l.more, l.cut, l.rate, l.burst, l.ends = more, cut, rate, burst, now + p.lasting
-    l.left = rest + up(ahead(l, now, 1), p.unit) * p.unit
-    p.back = p.back + held - l.left
-    return forfeited
-  end
-
-  -- Gives the counter what it gets back, and writes the shares.
-  local function lend(p, r, c, now)
-    local l, list, drops = p.own, {closes = p.closes, stock = 0, at = 0, high = 0, before = 0, turned = 0}, p.drops
-    for i = 1, #p.list do
-      local one = p.list[i]
-      if not (one.a == l.a and one.b == l.b) and now - max(one.ends, one.seen) <= KEEP then
-        if not drops and one.ends >= l.ends then list[#list + 1], drops = l, true end
-        list[#list + 1] = one
-      end
-    end
-    if not drops then list[#list + 1] = l end
-    r.shares[4] = #list > 0 and list or false
-    if p.bucket then
-      local s = token.shift(p.state, r, now, -to_level(-p.back, r.time))
-      s = clip_shared(s, r, now)
-      local _, _, _, units = sums(list, now)
-      list.stock, list.at = to_units(token.level(s, r, now), r.time) + units, now
-      list.high, list.before, list.turned = p.high, p.before, p.turned
-      set_state(c, s)
-    else
-      local hits = -p.back / HIT
-      if now < p.state.closes then
-        set_state(c, {hits = max(min(p.state.hits, 9007199254740991 - hits) + hits, 0), closes = p.state.closes})
-      elseif hits > 0 then
-        set_state(c, {hits = hits, closes = p.closes})
-      else
-        r.shares[4] = false
-      end
-    end
-  end
-
-  -- Reduces a share to the rate and the burst that the holder has got.
-  local function reduce(r, c, now, a, b, rate, burst)
-    local p = pool_of(r, c, now, a, b, WAY)
-    local l = p.own
-    if not assigned(l, now) then return end
-    local rest = l.left - ahead(l, now, p.unit)
-    if rest == l.burst * HIT then rest = min(rest, burst * HIT) end -- it is full afresh
-    if now < l.cut then l.more = max(l.rate + l.more - rate, 0) end
-    l.rate, l.burst = min(l.rate, rate), min(l.burst, burst)
-    local left = min(rest + up(ahead(l, now, 1), p.unit) * p.unit, l.left)
-    p.back, l.left = l.left - left, left
-    lend(p, r, c, now)
-  end
-
-  -- Sets the rate that the holder wants.
-  local function wish(p, reported, asked, elapsed)
-    local l, total = p.own, total_of(p)
-    if reported and elapsed >= 500 then
-      l.want = min(max(div(div(asked * HIT, elapsed) * 6, 5) + div(total, 50), 1), MOST)
-    elseif l.want == 0 then
-      l.want = max(div(total, 4), 1)
-    end
-  end
-
-  local SILENT, ENDS, TOO_MANY, BANNED, LEFT, NO_RATE, NO_BURST = 4, 5, 3, 6, 7, 1, 2
-
-  local function reply(send, reason, rule, rate, burst, span, banned, forfeited, debt, p, now)
-    local lent, limit, holders = 0, 0, 0
-    if p then
-      lent, limit, holders = p.rate, total_of(p), #p.wants
-      if not p.drops and (lasts(p.own, now) or now - p.own.seen <= REPORT) then lent, holders = lent + p.own.rate, holders + 1 end
-    end
-    return struct.pack('>BBI2I7I7I7I7I7I7I7I7I2', send, reason, rule - 1, rate, burst, span, banned, forfeited, debt, lent, limit, holders)
-  end
-
-  assign = function(rules, counters, now, plan, uses)
-    local a, b, flags, allowed, denied, elapsed, span = unpack(plan, uses[1], uses[1] + 6)
-    local reported, fresh, leaves = flags % 2 == 1, flags % 4 >= 2, flags % 8 >= 4
-    local n, pools, debt, reason, rule, least = #rules, {}, 0, 0, 1, span
-    if flags >= 8 then
-      for j = 1, n do reduce(rules[j], counters[j], now, a, b, allowed, denied) end
-      return reply(0, LEFT, 1, 0, 0, 0, 0, 0, 0)
-    end
-    for j = 1, n do
-      local s = state_of(counters[j])
-      if rules[j].counts and s and s.hits > 9007199254740991 and now < s.closes then
-        return reply(0, BANNED, j, 0, 0, 0, s.closes - now, 0, 0)
-      end
-    end
-    for j = 1, n do
-      local p = pool_of(rules[j], counters[j], now, a, b, span + WAY)
-      pools[j] = p
-      if reported then
-        record(p, allowed, now)
-        p.own.seen, debt = now, max(debt, up(max(-p.back, 0), HIT))
-      end
-      p.keeps = assigned(p.own, now) and not fresh
-    end
-    local forfeited, send, rate, burst = 0, 0, MOST, MOST
-    for j = 1, leaves and 0 or n do
-      local p = pools[j]
-      local left = p.bucket and span or min(span, div(p.closes - now - WAY, 1000) * 1000)
-      if now - p.own.seen > REPORT then reason, rule = SILENT, j
-      elseif left < 1000 then reason, rule = ENDS, j
-      elseif not p.known and #p.list >= HOLDERS then reason, rule = TOO_MANY, j end
-      least = min(least, left)
-    end
-    if leaves then
-      reason = LEFT
-      for j = 1, n do
-        local p = pools[j]
-        local l, free = p.own, reserved(p.own, now)
-        if assigned(l, now) then
-          free = ahead(l, now, 1) - rate_at(l, now) * min(WAY, l.ends - now)
-          free = max(free - free % p.unit, 0)
+        local lacks = burst * HIT - (l.left - own)
+        if late and lacks > 0 then
+          if lacks > free then burst = 0 else p.stock = p.stock - lacks end
         end
-        forfeited, p.back, p.drops = max(forfeited, div(l.left - free, HIT)), p.back + free, true
+      else
+        burst = max(min(burst, p.bursts - p.burst, div(free, HIT)), 0)
+        p.stock = p.stock - (burst * HIT - saved)
       end
-    elseif reason > 0 then
-      for j = 1, n do pools[j].drops = not pools[j].known end
-    else
-      local keeps, stays = true, not reported
+      local total = p.refill + div(p.stock, p.stock > 0 and 2 * p.lasting or p.lasting)
+      return fair_rate(p, total, total - p.rate), burst
+    end
+
+    -- Makes the offer the holder's share. Returns the units that it forfeits.
+    local function give(p, rate, burst, now, keeps)
+      local l = p.own
+      local held, units, forfeited = reserved(l, now), ahead(l, now, p.unit), 0
+      local rest, more, cut = l.left - units, 0, 0
+      if keeps then
+        if l.ends - now < 2 * WAY then rest = max(rest, burst * HIT) end
+      elseif lasts(l, now) and l.burst == 0 then
+        rest = min(rest, max(div(p.bursts, 4), 1) * HIT)
+        if burst > 0 then rest = burst * HIT end
+      else
+        held, forfeited, rest = units, rest, burst * HIT
+      end
+      if assigned(l, now) then more, cut = max(rate_at(l, now) - rate, 0), min(now + WAY, l.ends) end
+      l.more, l.cut, l.rate, l.burst, l.ends = more, cut, rate, burst, now + p.lasting
+      l.left = rest + up(ahead(l, now, 1), p.unit) * p.unit
+      p.back = p.back + held - l.left
+      return forfeited
+    end
+
+    -- Gives the counter what it gets back, and writes the shares.
+    local function lend(p, r, c, now)
+      local l, list, drops = p.own, {closes = p.closes, stock = 0, at = 0, high = 0, before = 0, turned = 0}, p.drops
+      for i = 1, #p.list do
+        local one = p.list[i]
+        if not (one.a == l.a and one.b == l.b) and now - max(one.ends, one.seen) <= KEEP then
+          if not drops and one.ends >= l.ends then list[#list + 1], drops = l, true end
+          list[#list + 1] = one
+        end
+      end
+      if not drops then list[#list + 1] = l end
+      r.shares[4] = #list > 0 and list or false
+      if p.bucket then
+        local s = token.shift(p.state, r, now, -to_level(-p.back, r.time))
+        s = clip_shared(s, r, now)
+        local _, _, _, units = sums(list, now)
+        list.stock, list.at = to_units(token.level(s, r, now), r.time) + units, now
+        list.high, list.before, list.turned = p.high, p.before, p.turned
+        set_state(c, s)
+      else
+        local hits = -p.back / HIT
+        if now < p.state.closes then
+          set_state(c, {hits = max(min(p.state.hits, 9007199254740991 - hits) + hits, 0), closes = p.state.closes})
+        elseif hits > 0 then
+          set_state(c, {hits = hits, closes = p.closes})
+        else
+          r.shares[4] = false
+        end
+      end
+    end
+
+    -- Reduces a share to the rate and the burst that the holder has got.
+    local function reduce(r, c, now, a, b, rate, burst)
+      local p = pool_of(r, c, now, a, b, WAY)
+      local l = p.own
+      if not assigned(l, now) then return end
+      local rest = l.left - ahead(l, now, p.unit)
+      if rest == l.burst * HIT then rest = min(rest, burst * HIT) end -- it is full afresh
+      if now < l.cut then l.more = max(l.rate + l.more - rate, 0) end
+      l.rate, l.burst = min(l.rate, rate), min(l.burst, burst)
+      local left = min(rest + up(ahead(l, now, 1), p.unit) * p.unit, l.left)
+      p.back, l.left = l.left - left, left
+      lend(p, r, c, now)
+    end
+
+    -- Sets the rate that the holder wants.
+    local function wish(p, reported, asked, elapsed)
+      local l, total = p.own, total_of(p)
+      if reported and elapsed >= 500 then
+        l.want = min(max(div(div(asked * HIT, elapsed) * 6, 5) + div(total, 50), 1), MOST)
+      elseif l.want == 0 then
+        l.want = max(div(total, 4), 1)
+      end
+    end
+
+    local SILENT, ENDS, TOO_MANY, BANNED, LEFT, NO_RATE, NO_BURST = 4, 5, 3, 6, 7, 1, 2
+
+    local function reply(send, reason, rule, rate, burst, span, banned, forfeited, debt, p, now)
+      local lent, limit, holders = 0, 0, 0
+      if p then
+        lent, limit, holders = p.rate, total_of(p), #p.wants
+        if not p.drops and (lasts(p.own, now) or now - p.own.seen <= REPORT) then lent, holders = lent + p.own.rate, holders + 1 end
+      end
+      return struct.pack('>BBI2I7I7I7I7I7I7I7I7I2', send, reason, rule - 1, rate, burst, span, banned, forfeited, debt, lent, limit, holders)
+    end
+
+    assign = function(rules, counters, now, plan, uses)
+      local a, b, flags, allowed, denied, elapsed, span = unpack(plan, uses[1], uses[1] + 6)
+      local reported, fresh, leaves = flags % 2 == 1, flags % 4 >= 2, flags % 8 >= 4
+      local n, pools, debt, reason, rule, least = #rules, {}, 0, 0, 1, span
+      if flags >= 8 then
+        for j = 1, n do reduce(rules[j], counters[j], now, a, b, allowed, denied) end
+        return reply(0, LEFT, 1, 0, 0, 0, 0, 0, 0)
+      end
       for j = 1, n do
-        local p = pools[j]
-        p.lasting = least + WAY
-        wish(p, reported, allowed + denied, elapsed)
-        p.offered, p.full = offer(p, now, p.keeps)
-        if p.offered < rate then rule = j end
-        rate, burst, keeps = min(rate, p.offered), min(burst, p.full), keeps and p.keeps
+        local s = state_of(counters[j])
+        if rules[j].counts and s and s.hits > 9007199254740991 and now < s.closes then
+          return reply(0, BANNED, j, 0, 0, 0, s.closes - now, 0, 0)
+        end
       end
+      for j = 1, n do
+        local p = pool_of(rules[j], counters[j], now, a, b, span + WAY)
+        pools[j] = p
+        if reported then
+          record(p, allowed, now)
+          p.own.seen, debt = now, max(debt, up(max(-p.back, 0), HIT))
+        end
+        p.keeps = assigned(p.own, now) and not fresh
+      end
+      local forfeited, send, rate, burst = 0, 0, MOST, MOST
+      for j = 1, leaves and 0 or n do
+        local p = pools[j]
+        local left = p.bucket and span or min(span, div(p.closes - now - WAY, 1000) * 1000)
+        if now - p.own.seen > REPORT then reason, rule = SILENT, j
+        elseif left < 1000 then reason, rule = ENDS, j
+        elseif not p.known and #p.list >= HOLDERS then reason, rule = TOO_MANY, j end
+        least = min(least, left)
+      end
+      if leaves then
+        reason = LEFT
+        for j = 1, n do
+          local p = pools[j]
+          local l, free = p.own, reserved(p.own, now)
+          if assigned(l, now) then
+            free = ahead(l, now, 1) - rate_at(l, now) * min(WAY, l.ends - now)
+            free = max(free - free % p.unit, 0)
+          end
+          forfeited, p.back, p.drops = max(forfeited, div(l.left - free, HIT)), p.back + free, true
+        end
+      elseif reason > 0 then
+        for j = 1, n do pools[j].drops = not pools[j].known end
+      else
+        local keeps, stays = true, not reported
+        for j = 1, n do
+          local p = pools[j]
+          p.lasting = least + WAY
+          wish(p, reported, allowed + denied, elapsed)
+          p.offered, p.full = offer(p, now, p.keeps)
+          if p.offered < rate then rule = j end
+          rate, burst, keeps = min(rate, p.offered), min(burst, p.full), keeps and p.keeps
+        end
+        for j = 1, n do
+          local l = pools[j].own
+          if burst ~= l.burst or math.abs(rate - l.rate) * 10 > l.rate or l.ends - now <= WAY + 2000 then stays = false end
+        end
+        if rate == 0 then reason = NO_RATE
+        elseif burst == 0 then reason = NO_BURST
+        elseif not (keeps and stays) then send = 1 end
+        for j = 1, n do
+          local p = pools[j]
+          if send == 1 then
+            forfeited = max(forfeited, div(give(p, rate, burst, now, p.keeps), HIT))
+          elseif reason > 0 and not p.keeps then
+            forfeited = max(forfeited, div(give(p, p.bucket and p.offered or 0, 0, now, false), HIT))
+          end
+        end
+      end
+      for j = 1, n do lend(pools[j], rules[j], counters[j], now) end
+      rate, burst, least = MOST, MOST, 60000
       for j = 1, n do
         local l = pools[j].own
-        if burst ~= l.burst or math.abs(rate - l.rate) * 10 > l.rate or l.ends - now <= WAY + 2000 then stays = false end
-      end
-      if rate == 0 then reason = NO_RATE
-      elseif burst == 0 then reason = NO_BURST
-      elseif not (keeps and stays) then send = 1 end
-      for j = 1, n do
-        local p = pools[j]
-        if send == 1 then
-          forfeited = max(forfeited, div(give(p, rate, burst, now, p.keeps), HIT))
-        elseif reason > 0 and not p.keeps then
-          forfeited = max(forfeited, div(give(p, p.bucket and p.offered or 0, 0, now, false), HIT))
+        local left = div(l.ends - now - WAY, 1000) * 1000
+        if pools[j].drops or not assigned(l, now) or left <= 0 then
+          rate, burst, least = 0, 0, 0
+          break
         end
+        rate, burst, least = min(rate, l.rate), min(burst, l.burst), min(least, left)
       end
+      return reply(send, reason, rule, rate, burst, least, 0, forfeited, debt, pools[rule], now)
     end
-    for j = 1, n do lend(pools[j], rules[j], counters[j], now) end
-    rate, burst, least = MOST, MOST, 60000
-    for j = 1, n do
-      local l = pools[j].own
-      local left = div(l.ends - now - WAY, 1000) * 1000
-      if pools[j].drops or not assigned(l, now) or left <= 0 then
-        rate, burst, least = 0, 0, 0
-        break
-      end
-      rate, burst, least = min(rate, l.rate), min(burst, l.burst), min(least, left)
-    end
-    return reply(send, reason, rule, rate, burst, least, 0, forfeited, debt, pools[rule], now)
   end
 end
