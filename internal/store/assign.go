@@ -189,6 +189,12 @@ func (u *Usage) Validate() error {
 	case len(u.Rules) == 0 || len(u.Rules) > MaxCounted:
 		return fmt.Errorf("usage: %d counters; want 1 … %d", len(u.Rules), MaxCounted)
 	}
+	return u.validateRules()
+}
+
+// validateRules returns an error that describes the first rule of which no share can be
+// assigned.
+func (u *Usage) validateRules() error {
 	for i := range u.Rules {
 		r := &u.Rules[i]
 		if fault := r.fault(); fault != "" {

@@ -36,7 +36,7 @@ func (f *fakeRedis) TryAssign(ctx context.Context, u *store.Usage) (store.Assign
 	if health != store.Answered {
 		return store.Assignment{}, store.Attempt{Health: health}, errFake
 	}
-	a, err := f.Store.Assign(ctx, u)
+	a, err := f.Assign(ctx, u)
 	return a, store.Attempt{Health: health}, err
 }
 
