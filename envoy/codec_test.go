@@ -33,19 +33,19 @@ func TestCodecKeepsGeneratedMessages(t *testing.T) {
 		"a health check": &healthv1.HealthCheckResponse{Status: healthv1.HealthCheckResponse_SERVING},
 		"nothing at all": new(healthv1.HealthCheckRequest),
 	} {
-		wire, err := newCodec().Marshal(m)
+		wire, err := newCodec(1 << 20).Marshal(m)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		got := m.ProtoReflect().New().Interface()
-		if err := newCodec().Unmarshal(wire, got); err != nil || !proto.Equal(m, got) {
+		if err := newCodec(1<<20).Unmarshal(wire, got); err != nil || !proto.Equal(m, got) {
 			t.Errorf("%s: received %v, %v; want %v", name, got, err, m)
 		}
 	}
 }
 
 func TestCodecSendsBytesUnchanged(t *testing.T) {
-	wire, err := newCodec().Marshal([]byte("\x08\x01"))
+	wire, err := newCodec(1 << 20).Marshal([]byte("\x08\x01"))
 	if got := string(wire.Materialize()); err != nil || got != "\x08\x01" {
 		t.Errorf("sent %q, %v", got, err)
 	}
@@ -67,11 +67,11 @@ func TestCodecLetsRequestsReadThemselves(t *testing.T) {
 		var got itself
 		half := len(sent) / 2
 		parts := mem.BufferSlice{mem.SliceBuffer([]byte(sent[:half])), mem.SliceBuffer([]byte(sent[half:]))}
-		if err := newCodec().Unmarshal(parts, &got); err != nil || got.read != sent {
+		if err := newCodec(1<<20).Unmarshal(parts, &got); err != nil || got.read != sent {
 			t.Errorf("read %q, %v; want %q", got.read, err, sent)
 		}
 	}
-	if err := newCodec().Unmarshal(nil, new(itself)); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err := newCodec(1<<20).Unmarshal(nil, new(itself)); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("got %v; want the error of the request", err)
 	}
 }

@@ -25,12 +25,30 @@ type meteredInfo struct {
 // request that arrives together with the header of its call is metered before the call
 // begins.
 func isComplete(ctx context.Context) bool {
-	p, ok := peer.FromContext(ctx)
-	if !ok {
-		return false
+	conn := connOf(ctx)
+	return conn != nil && conn.held.Load() == 0
+}
+
+// connOf returns the connection of a call, nil if it is not metered.
+func connOf(ctx context.Context) *meteredConn {
+	if p, ok := peer.FromContext(ctx); ok {
+		if info, ok := p.AuthInfo.(meteredInfo); ok {
+			return info.conn
+		}
 	}
-	info, ok := p.AuthInfo.(meteredInfo)
-	return ok && info.conn.held.Load() == 0
+	return nil
+}
+
+// CertificateOf returns the certificate of a call's peer in DER form, nil without one.
+func CertificateOf(ctx context.Context) []byte {
+	if p, ok := peer.FromContext(ctx); ok {
+		if info, ok := p.AuthInfo.(meteredInfo); ok {
+			if tls, ok := info.AuthInfo.(credentials.TLSInfo); ok && len(tls.State.PeerCertificates) > 0 {
+				return tls.State.PeerCertificates[0].Raw
+			}
+		}
+	}
+	return nil
 }
 
 // ServerHandshake does the handshake and returns the metered connection.

@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"context"
+	"reflect"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -44,13 +45,38 @@ func (g *guard) stream(service any, stream grpc.ServerStream, info *grpc.StreamS
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	defer g.atDrain(cancel)()
-	return handle(service, &endingStream{stream, ctx})
+	return handle(service, &endingStream{ServerStream: stream, ctx: ctx, conn: connOf(ctx), id: streamID(ctx)})
 }
 
 // endingStream is a stream whose context also ends when the server drains.
 type endingStream struct {
 	grpc.ServerStream
-	ctx context.Context //nolint:containedctx // gRPC reads the context from the stream
+	ctx  context.Context //nolint:containedctx // gRPC reads the context from the stream
+	conn *meteredConn    // nil for a connection without a meter
+	id   uint32          // of the stream in HTTP/2; 0 if it is unknown
+}
+
+// RecvMsg receives a message. One in wire form no longer counts as unfinished.
+func (s *endingStream) RecvMsg(message any) error {
+	err := s.ServerStream.RecvMsg(message)
+	if m, ok := message.(*wire.Message); ok && err == nil && s.conn != nil {
+		s.conn.read(s.id, len(m.Content()))
+	}
+	return err
+}
+
+// streamID returns the number of a call's stream in HTTP/2, 0 if it is unknown: the meter
+// then takes all messages of the stream for unfinished, and ends its connection in time.
+// gRPC keeps the number in a field of its own.
+func streamID(ctx context.Context) uint32 {
+	stream := reflect.Indirect(reflect.ValueOf(grpc.ServerTransportStreamFromContext(ctx)))
+	if stream.Kind() != reflect.Struct {
+		return 0
+	}
+	if id := stream.FieldByName("id"); id.Kind() == reflect.Uint32 {
+		return uint32(id.Uint())
+	}
+	return 0
 }
 
 // Context returns the context of the stream.

@@ -76,18 +76,24 @@ type meteredConn struct {
 
 	mu         sync.Mutex
 	in, out    frameScanner
-	begun      bool             // a frame has arrived
-	header     int              // bytes of the header block that arrives, encoded
-	unfinished map[uint32]int64 // memory by stream
+	begun      bool               // a frame has arrived
+	header     int                // bytes of the header block that arrives, encoded
+	unfinished map[uint32]arrival // by stream
 	resets     allowance
 	settings   allowance
+}
+
+// arrival is what has arrived of a stream that its peer has not finished.
+type arrival struct {
+	memory int64
+	unread int64 // bytes of messages that no handler of a stream has read
 }
 
 // prefaceBytes is the length of the text that precedes a client's frames.
 const prefaceBytes = 24
 
 func (m *meter) wrap(conn, raw net.Conn) *meteredConn {
-	c := &meteredConn{Conn: conn, raw: raw, meter: m, done: make(chan struct{}), in: frameScanner{skip: prefaceBytes}, unfinished: make(map[uint32]int64)}
+	c := &meteredConn{Conn: conn, raw: raw, meter: m, done: make(chan struct{}), in: frameScanner{skip: prefaceBytes}, unfinished: make(map[uint32]arrival)}
 	c.waits.most = m.maxWaits
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -236,7 +242,7 @@ func (c *meteredConn) grow(f frame) int64 {
 	if f.kind != frameContinuation && f.has(flagEndStream) {
 		return -c.finish(f.stream)
 	}
-	before, isOpen := c.unfinished[f.stream]
+	of, isOpen := c.unfinished[f.stream]
 	added := frameMemory(f.length)
 	switch {
 	case isOpen:
@@ -245,17 +251,42 @@ func (c *meteredConn) grow(f frame) int64 {
 	default:
 		return 0 // gRPC drops what belongs to no open stream
 	}
-	c.unfinished[f.stream] = before + added
+	of.memory += added
+	if f.kind == frameData {
+		of.unread += int64(f.length)
+	}
+	c.unfinished[f.stream] = of
 	return added
+}
+
+// prefixBytes is the length of what precedes each message in gRPC.
+const prefixBytes = 5
+
+// read notes that the handler of a stream has read a message of this length. Once it has
+// read all that has arrived, the stream holds no more memory than at its beginning; until
+// then the meter cannot tell what a frame has been read of, and releases nothing.
+func (c *meteredConn) read(stream uint32, length int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of, isOpen := c.unfinished[stream]
+	if !isOpen {
+		return
+	}
+	of.unread -= prefixBytes + int64(length)
+	if of.unread == 0 {
+		c.settle(streamMemory - of.memory)
+		of.memory = streamMemory
+	}
+	c.unfinished[stream] = of
 }
 
 // finish forgets a stream. It returns the memory that it held.
 func (c *meteredConn) finish(stream uint32) int64 {
-	held, isOpen := c.unfinished[stream]
+	of, isOpen := c.unfinished[stream]
 	if isOpen {
 		delete(c.unfinished, stream)
 	}
-	return held
+	return of.memory
 }
 
 // countHeader counts a part of a header block, and returns the bound that is exceeded. A

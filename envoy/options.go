@@ -38,6 +38,10 @@ type Options struct {
 	// admits 60 KiB of headers, sends a path twice to ext_authz, and may send one header in
 	// several descriptors to the rate limit service.
 	MaxMessageBytes int
+	// MaxStreamMessageBytes is the maximum size of a message of a service that
+	// RegisterStreams registers. The default is 16 MiB: Envoy's reports of quotas grow with
+	// its buckets, and a rejected one comes again every 5 s.
+	MaxStreamMessageBytes int
 	// MaxUnfinished is the maximum memory, in bytes, of requests on one connection
 	// that have not arrived completely. The default is 64 MiB.
 	MaxUnfinished int64
@@ -99,6 +103,7 @@ func withDefaults(o Options) Options {
 	o.IdleTimeout = positive(o.IdleTimeout, 5*time.Minute)
 	o.CallTimeout = positive(o.CallTimeout, 6*time.Second)
 	o.MaxMessageBytes = positive(o.MaxMessageBytes, 512<<10)
+	o.MaxStreamMessageBytes = positive(o.MaxStreamMessageBytes, 16<<20)
 	o.MaxUnfinished = positive(o.MaxUnfinished, 64<<20)
 	o.MaxUnfinishedTotal = positive(o.MaxUnfinishedTotal, 128<<20)
 	o.MaxResets = positive(o.MaxResets, 10_000)

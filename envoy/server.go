@@ -1,4 +1,4 @@
-// Package envoy is the gRPC server, called the front, that the two doors for Envoy are
+// Package envoy is the gRPC server, called the front, that the three doors for Envoy are
 // registered on: one server on one port, with TLS, health, reflection, limits and a
 // graceful drain.
 //
@@ -48,6 +48,7 @@ type Server struct {
 var (
 	_ grpc.ServiceRegistrar = (*Server)(nil)
 	_ wire.Front            = (*Server)(nil)
+	_ wire.StreamFront      = (*Server)(nil)
 )
 
 // NewServer returns a front that serves health and reflection.
@@ -65,12 +66,12 @@ func NewServer(o Options) *Server {
 		grpc.InTapHandle(s.limitCall(o.CallTimeout)),
 		grpc.UnaryInterceptor(g.unary),
 		grpc.StreamInterceptor(g.stream),
-		grpc.MaxRecvMsgSize(o.MaxMessageBytes),
+		grpc.MaxRecvMsgSize(max(o.MaxMessageBytes, o.MaxStreamMessageBytes)), // the codec knows which applies
 		grpc.MaxConcurrentStreams(o.MaxStreams),
 		grpc.MaxHeaderListSize(o.MaxHeaderBytes),
 		grpc.ConnectionTimeout(o.HandshakeTimeout),
 		grpc.NumStreamWorkers(o.StreamWorkers),
-		grpc.ForceServerCodecV2(newCodec()),
+		grpc.ForceServerCodecV2(newCodec(o.MaxMessageBytes)),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
 			MinTime:             o.KeepaliveMinTime,
 			PermitWithoutStream: true,
@@ -159,6 +160,13 @@ func (s *Server) Announce(service string) {
 // RegisterService. Only this server's codec supports such services.
 func (s *Server) RegisterWire(service *wire.Service) {
 	s.RegisterService(service.Describe(s.guard), service)
+}
+
+// RegisterStreams registers a service of streams of messages in wire form, like
+// RegisterWire. Its messages may have Options.MaxStreamMessageBytes.
+func (s *Server) RegisterStreams(service *wire.Streams) {
+	s.streaming[service.Method()] = true
+	s.RegisterService(service.Describe(), service)
 }
 
 // Serve answers calls on l until Drain or Stop, and closes l. It may be called

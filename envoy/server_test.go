@@ -223,19 +223,6 @@ func TestReflectionListsTheServices(t *testing.T) {
 	}
 }
 
-func TestMessageOverTheMaximumIsRejected(t *testing.T) {
-	f := start(t, envoy.Options{MaxMessageBytes: 1000}, allow)
-	for size, want := range map[int]codes.Code{500: codes.OK, 2000: codes.ResourceExhausted} {
-		request := &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
-			ContextExtensions: map[string]string{"act": strings.Repeat("x", size)},
-		}}
-		_, err := authv3.NewAuthorizationClient(f.conn).Check(deadline(t), request)
-		if status.Code(err) != want {
-			t.Errorf("a request of %d bytes: %v; want %v", size, err, want)
-		}
-	}
-}
-
 func TestNegativeMaximumOfMessagesIsTheDefault(t *testing.T) {
 	f := start(t, envoy.Options{MaxMessageBytes: -1}, allow)
 	if _, err := f.check(t); err != nil {

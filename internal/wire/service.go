@@ -6,6 +6,7 @@ import (
 	"encoding"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -60,13 +61,40 @@ func (s *Service) Describe(g *Guard) *grpc.ServiceDesc {
 	return &s.description
 }
 
+// Incoming is a Call whose request the codec of a front reads. A codec that returned an error
+// for a request that is too large would have gRPC send the code of an internal one.
+type Incoming struct {
+	Call
+	isTooLarge bool
+}
+
+// Refuse refuses the request because it is too large.
+func (i *Incoming) Refuse() { i.isTooLarge = true }
+
+var incoming = sync.Pool{New: func() any { return new(Incoming) }}
+
+var errTooLarge = status.Error(codes.ResourceExhausted, "the request is larger than the maximum")
+
+// read reads the request of a call.
+func read(call Call, decode func(any) error) error {
+	in := incoming.Get().(*Incoming)
+	in.Call, in.isTooLarge = call, false
+	err := decode(in)
+	if err == nil && in.isTooLarge {
+		err = errTooLarge
+	}
+	in.Call = nil
+	incoming.Put(in)
+	return err
+}
+
 // handle is what gRPC calls. It copies the reply, because gRPC sends it after the call has
 // ended.
 func handle(service any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (reply any, err error) { //nolint:revive // grpc defines the order
 	s := service.(*Service)
 	call := s.begin()
 	defer call.End()
-	if err := decode(call); err != nil {
+	if err := read(call, decode); err != nil {
 		s.guard.unread(err)
 		return nil, err
 	}
