@@ -177,18 +177,7 @@ func (e *Engine) end(v *evaluation) {
 
 // evaluate has the store carry out the plan of the call, and returns the decision.
 func (e *Engine) evaluate(ctx context.Context, c *Call, v *evaluation) (*Decision, error) {
-	timed := v.rules.Timed() && c.Now == 0
-	if v.now = c.Now; timed {
-		v.now = e.clock.now() // one reading for all inputs
-	}
-	if v.book = e.exceptions.load(); v.book != nil {
-		v.exceptions, v.clock = e.exceptions, &e.clock
-	}
-	err := v.build(c, e.maxRules)
-	if v.tooMany {
-		e.tooMany()
-	}
-	if err != nil {
+	if err := e.plan(c, v); err != nil {
 		return nil, err
 	}
 	if v.waits && c.isHeld() {
@@ -201,7 +190,7 @@ func (e *Engine) evaluate(ctx context.Context, c *Call, v *evaluation) (*Decisio
 			}
 			return unavailable(err), nil
 		}
-		if timed && !v.answers.Degraded {
+		if v.rules.Timed() && c.Now == 0 && !v.answers.Degraded {
 			e.clock.tell(v.answers.Now)
 		}
 	} else {
@@ -215,6 +204,21 @@ func (e *Engine) evaluate(ctx context.Context, c *Call, v *evaluation) (*Decisio
 		return e.handOver(ctx, v, d)
 	}
 	return d, nil
+}
+
+// plan matches the inputs of the call, and builds its plan.
+func (e *Engine) plan(c *Call, v *evaluation) error {
+	if v.now = c.Now; c.Now == 0 && v.rules.Timed() {
+		v.now = e.clock.now() // one reading for all inputs
+	}
+	if v.book = e.exceptions.load(); v.book != nil {
+		v.exceptions, v.clock = e.exceptions, &e.clock
+	}
+	err := v.build(c, e.maxRules)
+	if v.tooMany {
+		e.tooMany()
+	}
+	return err
 }
 
 // conclude has the source of a call conclude its decision. If the source refuses what the store

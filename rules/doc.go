@@ -44,7 +44,7 @@
 //	base      errors.go findings.go position.go spelling.go value.go instant.go
 //	deciding  rule.go condition.go glob.go threshold.go dict.go table.go params.go
 //	          routes.go set.go index.go want.go rangetree.go match.go named_identity.go
-//	          compare.go
+//	          compare.go quota.go
 //	reading   parse*.go format*.go
 //	checking  check*.go warn*.go
 //

@@ -170,5 +170,6 @@ var (
 	warnShortHold   = vocabulary.Define("W071", "holds end before usual requests do")
 	warnNoHold      = vocabulary.Define("W072", "requests under way are not counted by their outcome yet")
 	warnSameUse     = vocabulary.Define("W073", "two estimates become the same number of hits")
+	warnUnshared    = vocabulary.Define("W074", "gateways get no share of the limit")
 	warnMore        = vocabulary.Define("W099", "more warnings than are shown")
 )

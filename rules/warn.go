@@ -21,7 +21,7 @@ func (p *parser) warn(set *Set) {
 		}
 	}
 	for _, warn := range []func(){
-		p.warnDays, p.warnUncounted, p.warnQueues, p.warnBans, p.warnSettling, p.warnOver, p.warnRefusals, p.warnUnreachable, p.warnResults,
+		p.warnDays, p.warnUncounted, p.warnQueues, p.warnBans, p.warnSettling, p.warnUnshared, p.warnOver, p.warnRefusals, p.warnUnreachable, p.warnResults,
 		func() { p.warnUnused(set) },
 	} {
 		if warn(); !p.at(0) {
@@ -108,6 +108,29 @@ func (p *parser) warnBans() {
 		if d.Ban > 0 && d.Ban < d.Time {
 			p.reportf(d.ban, warnShortBan, "want at least the time of the rule, or remove ban",
 				"the ban of %d s empties the counter before a window of %d s ends, so that clients get new hits earlier than without it", d.Ban, d.Time)
+		}
+	}
+}
+
+// warnUnshared reports limits that gateways at a door can only keep with shares of them, which
+// the rules do not allow.
+func (p *parser) warnUnshared() {
+	for _, d := range p.eachRule() {
+		if doors, selects := d.doors(); !selects || d.Shadow || !d.Counts() || !slices.ContainsFunc(doors, func(name string) bool { return doorname.Of(name).Shares }) {
+			continue
+		}
+		switch word := d.Unassignable(); word {
+		case "":
+		case "result":
+			p.reportf(d.at, warnUnshared, "use an entry that denies, or limit the rule to another door", "the gateways of the door decide by themselves, and get no share of a limit above which requests are allowed")
+		case "time":
+			p.reportf(d.at, warnUnshared, "use a window of 60 s at least or a [token] rule, or limit the rule to another door", "the gateways of the door decide by themselves, and get no share of a window of %d s", d.Time)
+		case "lease":
+			p.reportf(d.at, warnUnshared, "add lease=20%, or limit the rule to another door", "the gateways of the door decide by themselves, and get no share of a limit without lease")
+		case d.Method.String():
+			p.reportf(d.at, warnUnshared, "use a [count] or [token] rule with lease, or limit the rule to another door", "the gateways of the door decide by themselves, and get no share of the limit of a %s rule", d.Method)
+		default:
+			p.reportf(d.at, warnUnshared, "remove "+word+", or limit the rule to another door", "the gateways of the door decide by themselves, and get no share of the limit because of %s", word)
 		}
 	}
 }

@@ -260,3 +260,8 @@ func (a *App) RedisCalls() (calls redis.Calls, ok bool) {
 	}
 	return a.counters.redis.Calls(), true
 }
+
+// Assign assigns shares in the store that evaluates plans.
+func (c *counters) Assign(ctx context.Context, u *store.Usage) (store.Assignment, error) {
+	return c.Store.(store.Assigner).Assign(ctx, u)
+}

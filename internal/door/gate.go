@@ -92,9 +92,7 @@ func (g *Gate) warn(q *Question, err error) {
 // could not be mapped; Decide sets the other fields. The decision is valid until q is
 // reset or decided again.
 func (g *Gate) Decide(ctx context.Context, q *Question, c engine.Call) (*engine.Decision, error) {
-	q.call = c
-	q.call.Rules, q.call.Door, q.call.Inputs, q.call.Scratch, q.call.Origin = q.rules, q.Request.Door, q.inputs, &q.scratch, q
-	q.call.Patience = q.Patience
+	q.ask(c)
 	if q.watch == nil || q.watch.Decided == nil {
 		return g.Engine.Decide(ctx, &q.call)
 	}
@@ -102,6 +100,20 @@ func (g *Gate) Decide(ctx context.Context, q *Question, c engine.Call) (*engine.
 	d, err := g.Engine.Decide(ctx, &q.call)
 	q.watch.Decided(ctx, q, began, d, err)
 	return d, err
+}
+
+// Assign shares the limits that the question's only input meets, for gateways that decide
+// by themselves. It completes c as Decide does.
+func (g *Gate) Assign(ctx context.Context, q *Question, c engine.Call, u *engine.Usage) (*engine.Assignment, error) {
+	q.ask(c)
+	return g.Engine.Assign(ctx, &q.call, u)
+}
+
+// ask makes c the call of the question.
+func (q *Question) ask(c engine.Call) {
+	q.call = c
+	q.call.Rules, q.call.Door, q.call.Inputs, q.call.Scratch, q.call.Origin = q.rules, q.Request.Door, q.inputs, &q.scratch, q
+	q.call.Patience = q.Patience
 }
 
 // Watch observes the calls of doors. Each function may be nil. They must return at

@@ -11,6 +11,7 @@ const (
 	ExtAuthz    = "extauthz"     // Envoy ext_authz over gRPC
 	ExtAuthzWeb = "ext-authz"    // Envoy ext_authz over HTTP
 	RateLimit   = "ratelimit"    // Envoy's rate limit service
+	Quota       = "rlqs"         // Envoy's rate limit quota service
 	AuthRequest = "auth-request" // nginx auth_request
 	ForwardAuth = "forward-auth" // Caddy, Traefik, HAProxy
 	Accel       = "accel"        // nginx with X-Accel-Redirect
@@ -39,7 +40,7 @@ const (
 	None      Adds = iota // no part
 	Context               // parameters that the configuration or the program sets for a route
 	Query                 // the arguments of the check's URL
-	Entries               // the entries of a descriptor, beside its domain
+	Entries               // the entries of a descriptor or of a bucket id, beside its domain
 	Arguments             // the arguments of the call
 	Own                   // the program states all parameters itself, and makes no request
 )
@@ -76,6 +77,9 @@ type Door struct {
 	RefusesExcess bool
 	// NoReports reports that no gateway says at the door how a request ended.
 	NoReports bool
+	// Shares reports that the gateways decide by themselves, with shares of limits that
+	// the door assigns: its rules need lease.
+	Shares bool
 	// Timeout is the time in ms for which the gateways wait for an answer unless they are
 	// configured otherwise, and Filter the part of them that waits; 0 for an unknown time.
 	Timeout int64
@@ -98,6 +102,10 @@ var served = [...]Door{
 		Name: RateLimit, Text: "Envoy rate limit service",
 		Adds: Entries, Origin: "descriptor", RefusesExcess: true,
 		Timeout: 20, Filter: "Envoy's rate limit filter",
+	},
+	{
+		Name: Quota, Text: "Envoy rate limit quota service",
+		Adds: Entries, Origin: "bucket id", NoReports: true, Shares: true,
 	},
 	{
 		Name: AuthRequest, Text: "nginx auth_request", Gateways: []string{"ingress-nginx", "nginx"},

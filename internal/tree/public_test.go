@@ -108,15 +108,15 @@ const ownMark = "For koalagate's own programs, may change."
 // ownParts are the functions, methods, fields and types with the mark.
 var ownParts = []string{
 	"engine.Call.RefuseExcess", "engine.Call.Unobserved", "engine.Counter",
-	"engine.Decision.Single", "engine.Engine.Counters", "engine.Engine.ResetCounter",
+	"engine.Decision.Single", "engine.Engine.Assign", "engine.Engine.Basis", "engine.Engine.Counters", "engine.Engine.ResetCounter",
 	"engine.ObserveMatches", "engine.ObserveSettlements", "engine.ObserveTooManyWaiting",
 	"engine.Problem", "engine.ProblemOf", "engine.ValidReceipt", "engine.WaitLimit",
-	"engine.WithWaitLimits",
+	"engine.Usage", "engine.WithWaitLimits",
 	"rules.ComparePausing", "rules.FormatPausing", "rules.IsDerived", "rules.Matches.Identify",
 	"rules.ParamSource.LookUp",
 	"rules.Params.FullName", "rules.Params.LaterSource", "rules.Params.SetFrom", "rules.Params.SetNamed",
 	"rules.Renumbered",
-	"rules.Rule.AppendPolicyName", "rules.Rule.Charges", "rules.Rule.Free", "rules.Rule.UsedHits", "rules.Rule.WithCount",
+	"rules.Rule.AppendPolicyName", "rules.Rule.Charges", "rules.Rule.Free", "rules.Rule.Unassignable", "rules.Rule.UsedHits", "rules.Rule.WithCount",
 	"rules.Set.HasWaits", "rules.Set.IsParsed", "rules.Set.OpenDict", "rules.Set.OpenTable", "rules.Set.ReceiptTime",
 	"rules.Set.RouteConstants", "rules.Set.Timed", "rules.Set.Uses",
 }

@@ -1,0 +1,215 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// Usage is what a gateway that decides by itself has used of its share of limits: a report
+// about one bucket, or without Reported an occasion between reports to change the share. For
+// koalagate's own programs, may change.
+type Usage struct {
+	// Holder names the gateway and its bucket, 1 … 4096 bytes. Gateways with one name would
+	// share what each believes to have alone.
+	Holder string
+	// Reported says that Allowed and Denied are the hits since the last report, and Elapsed
+	// the time since then, 0 for the first.
+	Reported        bool
+	Allowed, Denied uint64
+	Elapsed         time.Duration
+	// Lasts is how long an assignment lasts, 1 … 60 s in whole seconds.
+	Lasts time.Duration
+	// Fresh says that the gateway fills its bucket afresh with the next share, whatever the
+	// counters know.
+	Fresh bool
+	// Leave ends the share. Hits that are not reported count as spent.
+	Leave bool
+}
+
+// AssignmentKind is what a gateway is to do with the requests of a bucket.
+type AssignmentKind uint8
+
+// The kinds.
+const (
+	AssignNone  AssignmentKind = iota // the limits cannot be shared: Rule and Word, or Reason, say why
+	AssignKeep                        // what the gateway has, until it ends
+	AssignSpent                       // nothing is left now; what the gateway has stays until it ends
+	AssignAllow                       // allow all: no limit concerns them, or the door does not enforce
+	AssignDeny                        // deny all, for Lasts
+	AssignShare                       // a bucket of Burst hits that Tokens refill every Seconds
+
+	// AssignmentKinds is the number of kinds.
+	AssignmentKinds = iota
+)
+
+var assignmentNames = [...]string{"none", "keep", "spent", "allow", "deny", "share"}
+
+// String returns the word for the kind in metrics.
+func (k AssignmentKind) String() string {
+	if int(k) < len(assignmentNames) {
+		return assignmentNames[k]
+	}
+	return "unknown"
+}
+
+// Assignment answers a Usage.
+type Assignment struct {
+	Kind                   AssignmentKind
+	Burst, Tokens, Seconds int64
+	// Lasts is how long the assignment lasts: whole seconds.
+	Lasts time.Duration
+	// Rule is the rule that left the least, or that Kind is about; nil for none.
+	Rule *rules.Rule
+	// Word is the word of the rule language that Rule has or lacks, so that its limit cannot
+	// be shared; "" if another Reason explains Kind.
+	Word, Reason string
+	// Forfeited are hits that were reserved for the gateway and that it did not report in
+	// time, and Debt reported hits that no share covered.
+	Forfeited, Debt int64
+	// Lent is the rate of all gateways that share the counter of Rule, and Limit what the
+	// counter can refill, both per 10 s.
+	Lent, Limit int64
+	Degraded    bool // this instance's own counters answered because Redis is unavailable
+}
+
+// Basis is what the kinds of assignments depend on besides counters and the time: if it is equal to
+// an earlier one, nothing else has changed.
+type Basis struct {
+	rules      *rules.Set
+	exceptions *exceptionBook
+	mode       Mode
+}
+
+// Basis returns the basis at a door. For koalagate's own programs, may change.
+func (e *Engine) Basis(door string) Basis {
+	return Basis{e.Rules(), e.exceptions.load(), e.modes.Of(door)}
+}
+
+// Assign matches the only input of a take as Decide does, but shares the limits that it meets
+// instead of counting it. The error is as that of Decide, or the error of the counters. For
+// koalagate's own programs, may change.
+func (e *Engine) Assign(ctx context.Context, c *Call, u *Usage) (*Assignment, error) {
+	if e == nil || e.store == nil {
+		return nil, errNotBuilt
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if len(c.Inputs) != 1 || c.Op != Take {
+		return nil, invalid("%d inputs of %v; want a take of one", len(c.Inputs), c.Op)
+	}
+	if e.modes.Of(c.Door) != ModeEnforce {
+		return &Assignment{Kind: AssignAllow, Lasts: u.Lasts}, nil
+	}
+	v := e.evaluations.Get().(*evaluation)
+	defer e.end(v)
+	if none, err := v.begin(e, c); none != nil || err != nil {
+		if err == nil {
+			err = none.Cause
+		}
+		return nil, err
+	}
+	if err := e.plan(c, v); err != nil {
+		return nil, err
+	}
+	return e.assign(ctx, v, u)
+}
+
+// assign answers the usage of the only input of v.
+func (e *Engine) assign(ctx context.Context, v *evaluation, u *Usage) (*Assignment, error) {
+	m := &v.inputs[0]
+	switch {
+	case m.ban != nil:
+		return &Assignment{Kind: AssignDeny, Lasts: until(u.Lasts, m.banTime), Reason: "an operator has banned the client"}, nil
+	case !v.plan.Sets[0].Allows:
+		return &Assignment{Kind: AssignDeny, Lasts: u.Lasts, Rule: m.direct}, nil
+	}
+	counters, by, none := m.shared(v.plan.Sets[0].Rules)
+	switch {
+	case none != nil:
+		return none, nil
+	case len(counters) == 0:
+		return &Assignment{Kind: AssignAllow, Lasts: u.Lasts, Rule: m.direct}, nil
+	}
+	assigner, ok := e.store.(store.Assigner)
+	if !ok {
+		return nil, errNoShares
+	}
+	a, err := assigner.Assign(ctx, &store.Usage{
+		Now: v.plan.Now, Zone: v.plan.Zone, Rules: counters, Holder: u.Holder,
+		Reported: u.Reported, Allowed: reported(u.Allowed), Denied: reported(u.Denied), Elapsed: u.Elapsed.Milliseconds(),
+		Lasts: u.Lasts.Milliseconds(), Fresh: u.Fresh, Leave: u.Leave,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return assignmentOf(&a, by, u), nil
+}
+
+var errNoShares = errors.New("engine: the store cannot share limits")
+
+// maxReported is the largest number of hits of a report: a gateway may report any number.
+const maxReported = 1 << 32
+
+func reported(hits uint64) int64 { return int64(min(hits, maxReported)) }
+
+// until returns the shorter of two times, in whole seconds above 0.
+func until(lasts, end time.Duration) time.Duration {
+	return min(lasts, max(end+time.Second-1, time.Second).Truncate(time.Second))
+}
+
+// shared returns those counters of the only input that decide, with their rules, or the
+// answer to an input that meets a rule whose limit cannot be shared. Shadow rules do not decide.
+func (m *matchedInput) shared(all []store.Rule) (counters []store.Rule, by []*rules.Rule, none *Assignment) {
+	for i := range all {
+		rule := m.counting[i]
+		if rule.Shadow {
+			continue
+		}
+		word := rule.Unassignable()
+		if word == "" {
+			word = all[i].Unassignable()
+		}
+		if word != "" {
+			return nil, nil, &Assignment{Kind: AssignNone, Rule: rule, Word: word}
+		}
+		counters, by = append(counters, all[i]), append(by, rule)
+	}
+	if len(counters) > store.MaxCounted {
+		return nil, nil, &Assignment{Kind: AssignNone, Rule: by[store.MaxCounted], Reason: "too many rules limit the bucket"}
+	}
+	return counters, by, nil
+}
+
+// assignmentOf returns the answer of the store about these rules.
+func assignmentOf(a *store.Assignment, by []*rules.Rule, u *Usage) *Assignment {
+	q := &Assignment{
+		Kind: AssignKeep, Lasts: time.Duration(a.Lasts) * time.Millisecond,
+		Forfeited: a.Forfeited, Debt: a.Debt, Lent: a.Lent, Limit: a.Limit, Degraded: a.Degraded,
+	}
+	if a.Rule >= 0 && a.Rule < len(by) {
+		q.Rule = by[a.Rule]
+	}
+	switch {
+	case a.Send:
+		q.Kind, q.Burst = AssignShare, a.Burst
+		q.Tokens, q.Seconds = a.Fill()
+		return q
+	case a.Reason == store.Assigned, a.Reason == store.HasLeft:
+		return q
+	}
+	q.Reason = a.Reason.String()
+	switch a.Reason {
+	case store.BannedNow:
+		q.Kind, q.Lasts = AssignDeny, until(u.Lasts, milliseconds(a.Banned))
+	case store.NoRate, store.NoBurst, store.WindowEnds:
+		q.Kind = AssignSpent
+	case store.TooMany, store.OutOfMemory:
+		q.Kind = AssignNone
+	}
+	return q
+}

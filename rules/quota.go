@@ -1,0 +1,31 @@
+package rules
+
+// shortestShared is the least length of a window whose hits can be shared, in seconds: a share
+// lasts for seconds, and none may be spent in the next window.
+const shortestShared = 60
+
+// Unassignable returns the word of the rule language because of which no share of the rule's
+// limit can be assigned to a gateway that decides by itself, or which the rule lacks for that;
+// "" if shares can be. It knows the rule alone: stores also refuse limits that a request
+// makes too small. For koalagate's own programs, may change.
+func (r *Rule) Unassignable() string {
+	switch {
+	case !r.Method.is().Leases:
+		return r.Method.String()
+	case r.Lease == 0:
+		return "lease"
+	case r.Cost != "":
+		return "cost"
+	case r.Settle > 0:
+		return "settle"
+	case r.Wait > 0:
+		return "wait"
+	case r.Overdraft:
+		return "overdraft"
+	case r.Method.is().Windows && r.Unit < Minute && r.Time < shortestShared && len(r.Thresholds) == 0:
+		return "time"
+	case r.Result.Verdict() == Allow:
+		return "result" // requests above the limit reach no further rule
+	}
+	return ""
+}
