@@ -8,6 +8,7 @@ import (
 	"github.com/koalagate/koalagate/internal/loglimit"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/metrics"
+	"github.com/koalagate/koalagate/rlqs"
 )
 
 // The bounds of the service, in addition to the bounds of the packages envoy and mapping.
@@ -49,6 +50,9 @@ var boundRemedies = map[string]string{
 	boundSettlements:                   "more settlements than max_settlements_waiting wait for Redis, and one was dropped: restore Redis, or raise it",
 	boundWaiting:                       "more calls than max_waiting, than the half of it for one rule, than half of grpc_max_streams of one connection, or than half of http_max_connections_per_peer of one address wait for their turns, and one was not admitted to the queue: raise it, or shorten the wait of the rule",
 	boundRules:                         "a request met more counting rules than max_rules and was refused: raise it, or have fewer rules match",
+	rlqs.BoundStreams:                  "an instance had too many streams of Envoy's quota filter, or one of them did not read its assignments: start more instances, or find the peer",
+	rlqs.BoundBuckets:                  "the buckets of Envoy's quota filter were too many, and got no assignment: find out whether clients choose the values of bucket ids",
+	rlqs.BoundID:                       "the id of a bucket of Envoy's quota filter was too long, or not UTF-8, and the bucket got no assignment: limit the values of bucket ids in bucket_matchers",
 	boundGRPCPeer:                      "its address held too many connections: find out who connects, or raise grpc_max_connections_per_peer",
 	boundHTTPPeer:                      "its address held too many connections: find out who connects, or raise http_max_connections_per_peer",
 	boundHTTPReceive:                   "its request did not arrive within http_header_timeout or http_receive_timeout: find the peer, or check the network",

@@ -22,6 +22,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/koalagate/koalagate/internal/config"
+	"github.com/koalagate/koalagate/rlqs"
 )
 
 // run runs a service until the test ends.
@@ -87,6 +88,11 @@ func TestManualHasEveryBound(t *testing.T) {
 	for name := range boundRemedies {
 		missing[name] = true
 	}
+	for _, fixed := range []string{rlqs.BoundStreams, rlqs.BoundBuckets, rlqs.BoundID} { // in a table without settings
+		if strings.Contains(string(page), "`bound="+fixed+"`") {
+			delete(missing, fixed)
+		}
+	}
 	defaults := reflect.ValueOf(config.Default())
 	rows := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([^|]+) \\| ([^|]+) \\| `([^|`]+)` \\| ([^|]+) \\|$").FindAllStringSubmatch(string(page), -1)
 	for _, row := range rows {
@@ -108,7 +114,7 @@ func TestManualHasEveryBound(t *testing.T) {
 			t.Errorf("%s has the default %s; want %s", setting, value, want)
 		}
 	}
-	if len(missing) > 0 || len(rows) < len(boundRemedies) {
+	if len(missing) > 0 || len(rows) < len(boundRemedies)-3 {
 		t.Errorf("%d rows; docs/bounds.md has no row for %v", len(rows), slices.Sorted(maps.Keys(missing)))
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"github.com/koalagate/koalagate/envoy"
 	"github.com/koalagate/koalagate/extauthz"
 	"github.com/koalagate/koalagate/internal/certificates"
+	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/ratelimit"
+	"github.com/koalagate/koalagate/rlqs"
 )
 
 // grpcDoors returns the server of the gRPC address with its doors.
@@ -47,7 +49,32 @@ func (s *Service) grpcDoors(own *certificates.Certificates) (*envoy.Server, erro
 		return front, s.importedDoor(front, limits)
 	}
 	limits.Register(front)
+	quotas := rlqs.New(rlqs.Options{
+		Engine: e, Mapping: s.mappingOptions(), Certificate: envoy.CertificateOf,
+		Exceeded: func(bound string) { s.bounds.exceeded(bound, nil) }, Logger: s.logger,
+	})
+	quotas.Register(front)
+	watchQuotas(s.metrics, quotas)
 	return front, nil
+}
+
+// watchQuotas exports what Envoys have by quotas.
+func watchQuotas(m *metrics.Metrics, quotas *rlqs.Server) {
+	var kinds []string
+	for kind := range engine.AssignmentKind(engine.AssignmentKinds) {
+		kinds = append(kinds, kind.String())
+	}
+	m.WatchQuotas(kinds, func() metrics.Quotas {
+		now := quotas.Stats()
+		assigned := make(map[string]int64, len(now.Assigned))
+		for kind, n := range now.Assigned {
+			assigned[kind.String()] = n
+		}
+		return metrics.Quotas{
+			Streams: int64(now.Streams), Buckets: int64(now.Buckets), Rate: now.Rate, Lent: now.Lent, Assigned: assigned,
+			Allowed: now.Allowed, Denied: now.Denied, Forfeited: now.Forfeited, Debt: now.Debt,
+		}
+	})
 }
 
 // waitLimit returns the limit of the connection of a call.

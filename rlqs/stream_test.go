@@ -1,0 +1,299 @@
+package rlqs_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// in runs a test in a bubble, whose clock advances while all goroutines wait.
+func in(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
+
+// pass lets time pass, and a moment more, so that a tick at its end is over.
+func pass(d time.Duration) {
+	time.Sleep(d + time.Millisecond)
+	synctest.Wait()
+}
+
+// shapes returns what matters of usages here, one a line.
+func shapes(usages []store.Usage) string {
+	var lines []string
+	for _, u := range usages {
+		line := "occasion"
+		if u.Reported {
+			line = fmt.Sprintf("report %d+%d after %d s", u.Allowed, u.Denied, u.Elapsed/1000)
+		}
+		if u.Fresh {
+			line += " fresh"
+		}
+		if u.Leave {
+			line += " leave"
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func wantUsages(t *testing.T, d *door, what, want string) {
+	t.Helper()
+	if got := shapes(d.store.take()); got != want {
+		t.Errorf("%s: got\n%s\nwant\n%s", what, got, want)
+	}
+}
+
+// A bucket in use has an occasion every second; the time between reports is that of this
+// clock, whatever Envoy says.
+func TestBucketsInUseChangeBetweenReports(t *testing.T) {
+	in(t, func(t *testing.T) {
+		d := open(t, limited)
+		g := d.connect("edge-1")
+		g.report(used("ann", 0, 1, 0))
+		wantUsages(t, d, "a new bucket", "report 1+0 after 0 s fresh")
+		pass(2 * time.Second)
+		wantUsages(t, d, "two seconds", "occasion\noccasion")
+		d.store.set(store.Assignment{Send: true, Rate: 15, Burst: 10, Lasts: 7000}, nil)
+		g.got()
+		pass(time.Second)
+		g.want("a changed share", "ann: 10, 3 per 2.000000001s, for 7s")
+		d.store.set(store.Assignment{}, nil)
+		pass(2 * time.Second)
+		d.store.take()
+		g.report(used("ann", 1<<62, 40, 2))
+		wantUsages(t, d, "a report", "report 40+2 after 5 s")
+		g.want("a share that stays", "")
+	})
+}
+
+func TestIdleBucketsAreAbandoned(t *testing.T) {
+	in(t, func(t *testing.T) {
+		d := open(t, limited)
+		g := d.connect("edge-1")
+		g.report(used("ann", 0, 1, 0))
+		g.got()
+		d.store.set(store.Assignment{}, nil)
+		for range 5 {
+			pass(5 * time.Second)
+			g.report(used("ann", 5, 0, 0))
+			g.want("an idle bucket", "")
+		}
+		d.store.take()
+		pass(5 * time.Second)
+		wantUsages(t, d, "an idle bucket", "")
+		g.report(used("ann", 5, 0, 0))
+		g.want("six idle reports", "ann: abandon")
+		wantUsages(t, d, "an abandoned bucket", "report 0+0 after 5 s fresh\noccasion fresh leave")
+		g.report(used("ann", 0, 1, 0))
+		wantUsages(t, d, "the bucket again", "report 1+0 after 0 s fresh")
+	})
+}
+
+// What an Envoy is called does not depend on its stream, as long as another stream does not
+// use the name.
+func TestEnvoysKeepTheirSharesByTheirNames(t *testing.T) {
+	for name, test := range map[string]struct {
+		first, second   string
+		leaves          bool
+		elapsed         int64
+		same            bool
+		allowed, denied int64
+	}{
+		"an Envoy that comes back":                {first: "edge-1", second: "edge-1", leaves: true, elapsed: 5, same: true, allowed: 9},
+		"one whose stream has not ended yet":      {first: "edge-1", second: "edge-1", elapsed: 5, same: true, allowed: 9},
+		"another one with the name":               {first: "edge-1", second: "edge-1", elapsed: 0, allowed: 9},
+		"another one":                             {first: "edge-1", second: "edge-2", elapsed: 5, allowed: 9},
+		"one without a name that comes back":      {leaves: true, elapsed: 5, denied: 9},
+		"one with a name longer than its maximum": {first: strings.Repeat("e", 300), second: strings.Repeat("e", 300), leaves: true, elapsed: 5, same: true, allowed: 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(t *testing.T) {
+				d := open(t, limited)
+				first := d.connect(test.first)
+				first.report(used("ann", 0, 1, 0))
+				before := d.store.take()
+				if test.leaves {
+					first.leave()
+				}
+				pass(0)
+				second := d.connect(test.second)
+				second.report(used("ann", test.elapsed, 9, 0))
+				after := d.store.take()
+				if len(before) != 1 || len(after) != 1 {
+					t.Fatalf("%d and %d usages; want one each", len(before), len(after))
+				}
+				if same := before[0].Holder == after[0].Holder; same != test.same || after[0].Allowed != test.allowed || after[0].Denied != test.denied {
+					t.Errorf("the same holder: %v, with %d allowed and %d denied; want %v, %d and %d", same, after[0].Allowed, after[0].Denied, test.same, test.allowed, test.denied)
+				}
+				if test.leaves || !test.same {
+					return
+				}
+				first.report(used("ann", 5, 3, 0)) // it is still there
+				if again := d.store.take(); len(again) != 1 || again[0].Holder == after[0].Holder {
+					t.Errorf("two streams are one holder")
+				}
+			})
+		})
+	}
+}
+
+// A changed rule, exception or mode reaches Envoy within a second, also for a bucket that has
+// no requests.
+func TestChangesReachEnvoyWithinASecond(t *testing.T) {
+	for name, test := range map[string]struct {
+		change     func(*door)
+		want, back string
+	}{
+		"a mode": {
+			func(d *door) { d.modes.Set(map[string]engine.Mode{"rlqs": engine.ModeObserve}) },
+			"ann: ALLOW_ALL for 7s", "ann: 10, 20 per 1s, for 7s",
+		},
+		"a rule": {
+			func(d *door) { d.engine.Swap(parse(d.t, strings.Replace(limited, "blocked", "ann", 1))) },
+			"ann: DENY_ALL for 7s", "ann: 10, 20 per 1s, for 7s",
+		},
+		"a ban": {
+			func(d *door) {
+				d.banned.Set([]engine.Exception{{
+					ID: "x1", Kind: engine.ExceptBan, Params: []rules.Param{{Name: "tenant", Value: "ann"}}, Until: time.Now().Add(3 * time.Second).UnixMilli(),
+				}})
+			},
+			"ann: DENY_ALL for 3s", "ann: 10, 20 per 1s, for 7s",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(t *testing.T) {
+				d := open(t, limited)
+				g := d.connect("edge-1")
+				g.report(used("ann", 0, 1, 0))
+				d.store.set(store.Assignment{}, nil)
+				pass(5 * time.Second)
+				g.report(used("ann", 5, 0, 0))
+				g.got()
+				test.change(d)
+				pass(time.Second)
+				g.want("changed", test.want)
+				d.store.set(granted, nil)
+				d.store.take()
+				d.modes.Set(map[string]engine.Mode{"rlqs": engine.ModeEnforce})
+				d.engine.Swap(parse(t, limited))
+				d.banned.Set(nil)
+				pass(time.Second)
+				g.want("changed back", test.back)
+				wantUsages(t, d, "after a blanket rule", "occasion fresh")
+			})
+		})
+	}
+}
+
+// While nothing is left, an Envoy without a share refuses; one that has a share keeps it.
+func TestSpentLimitsRefuse(t *testing.T) {
+	in(t, func(t *testing.T) {
+		d := open(t, limited)
+		d.store.set(store.Assignment{Reason: store.NoRate}, nil)
+		g := d.connect("edge-1")
+		g.report(used("ann", 0, 1, 0))
+		g.want("nothing is left", "ann: DENY_ALL for 7s")
+		pass(4 * time.Second)
+		g.want("nothing is left for a while", "")
+		pass(time.Second)
+		g.want("the refusal is nearly over", "ann: DENY_ALL for 7s")
+		d.store.set(granted, nil)
+		pass(time.Second)
+		g.want("a share is free", "ann: 10, 20 per 1s, for 7s")
+		d.store.set(store.Assignment{Reason: store.NoBurst}, nil)
+		pass(4 * time.Second)
+		g.want("nothing more is left", "")
+		pass(time.Second)
+		g.want("the share is nearly over", "ann: DENY_ALL for 7s")
+		d.store.set(store.Assignment{Reason: store.BannedNow, Banned: 2500}, nil)
+		pass(5 * time.Second)
+		g.want("a ban of the rule", "ann: DENY_ALL for 3s")
+	})
+}
+
+// An Envoy that came back to an instance keeps what it has from the other one.
+func TestNothingReplacesTheShareOfAnotherStream(t *testing.T) {
+	in(t, func(t *testing.T) {
+		d := open(t, limited)
+		d.store.set(store.Assignment{Reason: store.NoRate}, nil)
+		g := d.connect("")
+		g.report(used("ann", 5, 100, 0))
+		wantUsages(t, d, "it comes back", "report 0+100 after 0 s")
+		pass(7 * time.Second)
+		g.want("what it has lasts", "")
+		pass(time.Second)
+		g.want("what it had is over", "ann: DENY_ALL for 7s")
+	})
+}
+
+func TestFailuresOfTheStoreChangeNothing(t *testing.T) {
+	in(t, func(t *testing.T) {
+		d := open(t, limited)
+		d.store.set(store.Assignment{}, errAway)
+		g := d.connect("edge-1")
+		g.report(used("ann", 0, 1, 0))
+		pass(3 * time.Second)
+		g.want("the store is away", "")
+		if n := strings.Count(d.logged(), "away"); n != 1 {
+			t.Errorf("%d lines about it; want 1 in\n%s", n, d.logged())
+		}
+		d.store.set(granted, nil)
+		pass(time.Second)
+		g.want("the store is back", "ann: 10, 20 per 1s, for 7s")
+	})
+}
+
+// With the counters of this process, the share of the only Envoy follows its demand, up to the
+// rate of the rule.
+func TestSharesFollowTheDemand(t *testing.T) {
+	in(t, func(t *testing.T) {
+		d := open(t, limited)
+		var last store.Assignment
+		d.store.answer = func(u *store.Usage) (a store.Assignment, err error) {
+			a, err = d.store.Store.Assign(t.Context(), u)
+			last = a
+			return a, err
+		}
+		g := d.connect("edge-1")
+		g.report(used("ann", 0, 1, 0))
+		if first := d.rlqs.Stats().Rate; first < 20 || first > 30 {
+			t.Errorf("the first share is %v hits per second; want a quarter of the rate", first)
+		}
+		for range 4 {
+			pass(5 * time.Second)
+			rate := d.rlqs.Stats().Rate
+			g.report(used("ann", 5, uint64(5*rate), uint64(5*(300-rate))))
+		}
+		if s := d.rlqs.Stats(); s.Rate < 90 || s.Rate > 125 || s.Lent < 0.9 {
+			t.Errorf("the share is %v hits per second, %v of the rate; want nearly all of 100: %+v", s.Rate, s.Lent, last)
+		}
+	})
+}
+
+// A drain ends streams, and leaves the shares to the Envoys.
+func TestDrainEndsStreams(t *testing.T) {
+	in(t, func(t *testing.T) {
+		d := open(t, limited)
+		g := d.connect("edge-1")
+		g.report(used("ann", 0, 1, 0))
+		d.store.take()
+		if err := d.server.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if g.code() != codes.Unavailable {
+			t.Errorf("the stream ended with %v; want Unavailable", g.code())
+		}
+		wantUsages(t, d, "the drain", "")
+	})
+}
