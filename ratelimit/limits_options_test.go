@@ -345,6 +345,10 @@ type unreachable struct{ store.Store }
 var errAway = errors.New("away")
 
 func (unreachable) Check(context.Context) error { return errAway }
+func (unreachable) TryAssign(context.Context, *store.Usage) (store.Assignment, store.Attempt, error) {
+	return store.Assignment{}, store.Attempt{}, errAway
+}
+
 func (unreachable) Try(context.Context, *store.Plan, *store.Answers) (store.Attempt, error) {
 	return store.Attempt{Health: store.Unreachable}, errAway
 }
