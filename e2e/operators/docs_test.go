@@ -65,7 +65,7 @@ var docSetups = map[string]string{
 	"docs/runbooks/README.md": `koalagate serve --rules redis: --redis redis://127.0.0.1:6379
 koalagate publish examples/gateway.conf
 until koalagate healthcheck; do sleep 0.1; done
-for i in {2..12}; do sed "s/count=4/count=$i/" examples/gateway.conf > examples/next.conf; koalagate publish examples/next.conf; done
+for i in {2..3}; do sed "s/count=4/count=$i/" examples/gateway.conf > examples/next.conf; koalagate publish examples/next.conf; done
 `,
 	"docs/runbooks/refusals-rise.md": `KOALAGATE_DECISION_LOG=/var/log/koalagate/decisions.jsonl koalagate serve --rules redis: --redis redis://127.0.0.1:6379
 koalagate publish examples/gateway.conf
