@@ -54,6 +54,7 @@ func TestComparingVersionsPauses(t *testing.T) {
 		mustPublish(t, r, m, contents)
 	}
 	// The instance has version 3, and reads the others.
+	eventually(t, "version 3 alone is held", func() bool { return i.version() == 3 && i.Member.version(1) == nil && i.Member.version(2) == nil })
 	whole := newCaller(t, 0)
 	if changes, err := i.Changes(whole, 1, 2); err != nil || changes.Changed != many {
 		t.Fatalf("the changes: %+v, %v; want %d changed rules", changes, err, many)
