@@ -91,13 +91,11 @@ func (e *Engine) plansOf(matches []rules.Match, list []Counter) (browse, peek st
 		if !matches[i].Rule.Counts() {
 			continue
 		}
-		set := store.Set{Allows: true}
-		v.addCounter(&set, &m, &m.matches.List[0], 1, nil)
-		r := &set.Rules[0]
+		r := v.counter(&m.matches.List[0], 1, nil)
 		r.Shadow, r.Allows, r.Wait, r.Lenient, r.Strict = false, false, 0, false, false
 		r.Settle, r.Outcome = 0, false
-		browse.Sets = append(browse.Sets, set)
-		peek.Sets = append(peek.Sets, store.Set{Allows: true, Rules: []store.Rule{*r}})
+		browse.Sets = append(browse.Sets, store.Set{Allows: true, Rules: []store.Rule{r}})
+		peek.Sets = append(peek.Sets, store.Set{Allows: true, Rules: []store.Rule{r}})
 	}
 	return browse, peek
 }

@@ -62,7 +62,7 @@ var noRules = sync.OnceValue(func() *rules.Set {
 `
 	none, findings := rules.Parse([]rules.Source{{Name: "no rules", Text: []byte(text)}}, rules.Options{AllowEmpty: true})
 	if findings.HasErrors() {
-		return &rules.Set{Routes: new(rules.Routes)} // Decide returns an error for it
+		return new(rules.Set) // Decide returns an error for it
 	}
 	return none
 })

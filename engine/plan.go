@@ -161,7 +161,7 @@ func (v *evaluation) match(c *Call, i int) error {
 			continue
 		}
 		if match.Rule.Counts() && kind != ExceptDeny {
-			if err := v.addMatch(c, in, m, plan, match); err != nil {
+			if err := v.addMatch(c, i, match); err != nil {
 				return err
 			}
 			continue
@@ -181,16 +181,17 @@ func (v *evaluation) match(c *Call, i int) error {
 	return nil
 }
 
-// addMatch adds the counter of a matching rule to the plan, unless the call does
-// not concern this rule.
-func (v *evaluation) addMatch(c *Call, in *Input, m *matchedInput, plan *store.Set, match *rules.Match) error {
+// addMatch adds the counter of a rule that input i matches to the plan, unless the call
+// does not concern this rule.
+func (v *evaluation) addMatch(c *Call, i int, match *rules.Match) error {
+	in := &c.Inputs[i]
 	if (c.Op == Peek || c.Op == Reset) && match.Rule.Return != c.Rule {
 		return nil
 	}
 	weight, err := weigh(match, in.EffectiveHits(), c.Erase)
 	if err != nil {
 		if c.refusesExcess() {
-			m.excess = overweightResult
+			v.inputs[i].excess = overweightResult
 			return nil
 		}
 		return err
@@ -198,7 +199,9 @@ func (v *evaluation) addMatch(c *Call, in *Input, m *matchedInput, plan *store.S
 	if c.Erase != 0 && weight == 0 {
 		return nil
 	}
-	v.addCounter(plan, m, match, weight, in.Override)
+	m, plan := &v.inputs[i], &v.plan.Sets[i]
+	plan.Rules = append(plan.Rules, v.counter(match, weight, in.Override))
+	m.counting = append(m.counting, match.Rule)
 	return nil
 }
 
@@ -218,8 +221,9 @@ func weigh(m *rules.Match, hits uint64, erase int) (int64, error) {
 	return int64(weight), nil
 }
 
-func (v *evaluation) addCounter(plan *store.Set, m *matchedInput, match *rules.Match, weight int64, o *Override) {
-	r := store.Rule{
+// counter returns the counter of a match, with the thresholds of an override, if that is not nil.
+func (v *evaluation) counter(match *rules.Match, weight int64, o *Override) (r store.Rule) {
+	r = store.Rule{
 		Subject: match.Identity,
 		Return:  match.Rule.Return,
 		Weight:  weight,
@@ -249,8 +253,7 @@ func (v *evaluation) addCounter(plan *store.Set, m *matchedInput, match *rules.M
 		r.Subject = v.overrideIdentity(overrideSubject, o, match.Identity)
 	}
 	v.waits = v.waits || r.Wait > 0
-	plan.Rules = append(plan.Rules, r)
-	m.counting = append(m.counting, match.Rule)
+	return r
 }
 
 // addAdHoc adds a count rule for exactly the entries of an override that no rule

@@ -91,7 +91,7 @@ func TestInvalidContentsAreErrors(t *testing.T) {
 		return []engine.Input{in}
 	}
 	parsed := e.Rules()
-	byHand := &rules.Set{Rules: parsed.Rules, Results: parsed.Results, Routes: parsed.Routes, Zone: parsed.Zone}
+	byHand := &rules.Set{Rules: parsed.Rules, Results: parsed.Results, Zone: parsed.Zone}
 	for name, c := range map[string]*engine.Call{
 		"a zero rule set":                {Op: engine.Take, Rules: new(rules.Set), Inputs: []engine.Input{{}}},
 		"a rule set made by hand":        {Op: engine.Take, Rules: byHand, Inputs: []engine.Input{{}}},
@@ -134,7 +134,7 @@ func TestEngineWithoutRulesRefuses(t *testing.T) {
 	swapped := engine.New(parse(t, withResults(blackList), rules.Options{}))
 	swapped.Swap(nil)
 	parsed := parse(t, withResults(blackList), rules.Options{})
-	byHand := &rules.Set{Rules: parsed.Rules, Results: parsed.Results, Routes: parsed.Routes, Zone: parsed.Zone}
+	byHand := &rules.Set{Rules: parsed.Rules, Results: parsed.Results, Zone: parsed.Zone}
 	for name, e := range map[string]*engine.Engine{
 		"nil rules": engine.New(nil, nil), "nil rules in Swap": swapped,
 		"a zero rule set": engine.New(new(rules.Set)), "a rule set made by hand": engine.New(byHand),

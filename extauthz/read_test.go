@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/rules"
 )
 
 // messageFrom returns what the door should read of a request, without its metadata.
@@ -33,24 +33,24 @@ func messageFrom(m *authv3.CheckRequest) *message {
 		if len(h.GetRawValue()) > 0 {
 			value = string(h.GetRawValue())
 		}
-		a.raw = append(a.raw, mapping.Entry{Key: h.GetKey(), Value: value})
+		a.raw = append(a.raw, rules.Header{Name: h.GetKey(), Value: value})
 	}
 	return a
 }
 
 // entriesOf returns the entries of a map, sorted by key.
-func entriesOf(m map[string]string) (list []mapping.Entry) {
+func entriesOf(m map[string]string) (list []rules.Header) {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		list = append(list, mapping.Entry{Key: key, Value: m[key]})
+		list = append(list, rules.Header{Name: key, Value: m[key]})
 	}
 	return list
 }
 
 // asMap returns the entries as a map would hold them: sorted, the last of a key.
-func asMap(list []mapping.Entry) []mapping.Entry {
+func asMap(list []rules.Header) []rules.Header {
 	m := map[string]string{}
 	for _, e := range list {
-		m[e.Key] = e.Value
+		m[e.Name] = e.Value
 	}
 	return entriesOf(m)
 }
@@ -278,7 +278,7 @@ func TestStringsMayHoldAnyBytes(t *testing.T) {
 			t.Errorf("%s: %q; want %q", name, got, odd)
 		}
 	}
-	if got := read(raw).raw[0]; got != (mapping.Entry{Key: odd, Value: "\xfe"}) {
+	if got := read(raw).raw[0]; got != (rules.Header{Name: odd, Value: "\xfe"}) {
 		t.Errorf("the raw header is %q", got)
 	}
 }

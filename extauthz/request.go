@@ -10,6 +10,7 @@ import (
 	"github.com/koalagate/koalagate/internal/envoyapi"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/wire"
+	"github.com/koalagate/koalagate/rules"
 )
 
 // check is one call of the door with the memory that it needs, which is reused.
@@ -107,8 +108,8 @@ type message struct {
 	method, path, host, scheme string
 	peer, principal, sni       string
 
-	headers []mapping.Entry // the last entry with a name counts
-	raw     []mapping.Entry // as the client sent them; they replace headers if isRaw
+	headers []rules.Header // the last entry with a name counts
+	raw     []rules.Header // as the client sent them; they replace headers if isRaw
 	isRaw   bool
 	context map[string]string
 
@@ -205,8 +206,8 @@ func (m *message) readHTTP(f wire.Fields) error {
 		case tagScheme:
 			m.scheme = f.Text(m.text)
 		case tagHeaders:
-			var header mapping.Entry
-			header.Key, header.Value, f.Err = f.Inner().Pair(m.text)
+			var header rules.Header
+			header.Name, header.Value, f.Err = f.Inner().Pair(m.text)
 			m.headers = append(m.headers, header)
 		case tagHeaderMap:
 			m.isRaw = true
@@ -220,7 +221,7 @@ func (m *message) readHTTP(f wire.Fields) error {
 func (m *message) readRaw(f wire.Fields) error {
 	for f.Next() {
 		if f.Tag == tagRawHeader {
-			var header mapping.Entry
+			var header rules.Header
 			header, f.Err = m.readRawHeader(f.Inner())
 			m.raw = append(m.raw, header)
 		}
@@ -228,12 +229,12 @@ func (m *message) readRaw(f wire.Fields) error {
 	return f.Err
 }
 
-func (m *message) readRawHeader(f wire.Fields) (h mapping.Entry, err error) {
+func (m *message) readRawHeader(f wire.Fields) (h rules.Header, err error) {
 	var raw string
 	for f.Next() {
 		switch f.Tag {
 		case tagKey:
-			h.Key = f.Text(m.text)
+			h.Name = f.Text(m.text)
 		case tagValue:
 			h.Value = f.Text(m.text)
 		case tagRawValue:
@@ -261,7 +262,7 @@ func (m *message) Header(name string) (string, bool) {
 		return rawHeader(m.raw, name)
 	}
 	for i := len(m.headers) - 1; i >= 0; i-- {
-		if h := &m.headers[i]; h.Key == name {
+		if h := &m.headers[i]; h.Name == name {
 			if name == "cookie" {
 				return mapping.SplitCookies(h.Value), true
 			}
@@ -273,14 +274,14 @@ func (m *message) Header(name string) (string, bool) {
 
 // rawHeader joins the values that the client sent with a name: raw headers have one
 // entry per header line.
-func rawHeader(list []mapping.Entry, name string) (string, bool) {
+func rawHeader(list []rules.Header, name string) (string, bool) {
 	var buffer [4]string
 	values, separator := buffer[:0], ","
 	if name == "cookie" {
 		separator = "; "
 	}
 	for i := range list {
-		if strings.EqualFold(list[i].Key, name) {
+		if strings.EqualFold(list[i].Name, name) {
 			values = append(values, list[i].Value)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
+	"github.com/koalagate/koalagate/rules"
 )
 
 // captured returns a check in wire form that Envoy 1.40 sent, from testdata.
@@ -131,16 +132,16 @@ func TestMissingPartsOfACheckAreEmpty(t *testing.T) {
 }
 
 func TestHeadersWithSeveralValuesAreJoined(t *testing.T) {
-	raw := &message{isRaw: true, raw: []mapping.Entry{
-		{Key: "x-a", Value: "1"},
-		{Key: "cookie", Value: "a=1"},
-		{Key: "X-A", Value: "2"},
-		{Key: "cookie", Value: "b=2,c=3"},
-		{Key: "x-a"},
-		{Key: "x-empty"},
+	raw := &message{isRaw: true, raw: []rules.Header{
+		{Name: "x-a", Value: "1"},
+		{Name: "cookie", Value: "a=1"},
+		{Name: "X-A", Value: "2"},
+		{Name: "cookie", Value: "b=2,c=3"},
+		{Name: "x-a"},
+		{Name: "x-empty"},
 	}}
-	joined := &message{headers: []mapping.Entry{
-		{Key: "x-a", Value: "1,2,"}, {Key: "x-empty", Value: "before"}, {Key: "cookie", Value: "a=1,b=2"}, {Key: "x-empty"},
+	joined := &message{headers: []rules.Header{
+		{Name: "x-a", Value: "1,2,"}, {Name: "x-empty", Value: "before"}, {Name: "cookie", Value: "a=1,b=2"}, {Name: "x-empty"},
 	}}
 	for _, test := range []struct {
 		headers    *message
@@ -223,7 +224,7 @@ func TestEndedCheckKeepsNothing(t *testing.T) {
 		}
 		// The memory is kept without the strings, which are parts of the whole check.
 		for _, header := range append(a.headers[:cap(a.headers)], a.raw[:cap(a.raw)]...) {
-			if header != (mapping.Entry{}) {
+			if header != (rules.Header{}) {
 				t.Errorf("%s: %q is kept", name, header)
 			}
 		}

@@ -15,7 +15,6 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/envoyapi"
-	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/wire"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -172,9 +171,9 @@ func (m *message) appendForged(b []byte, set []rules.Header) []byte {
 	isNamed := func(name string) bool {
 		return slices.ContainsFunc(optional[:], func(n string) bool { return strings.EqualFold(n, name) })
 	}
-	for _, list := range [...][]mapping.Entry{m.headers, m.raw} {
+	for _, list := range [...][]rules.Header{m.headers, m.raw} {
 		for i := range list {
-			if name := list[i].Key; isOwn(name) && httpguts.ValidHeaderFieldName(name) && !isSet(name) && !isNamed(name) {
+			if name := list[i].Name; isOwn(name) && httpguts.ValidHeaderFieldName(name) && !isSet(name) && !isNamed(name) {
 				b = wire.AppendText(b, okRemove, name) // duplicates do no harm
 			}
 		}

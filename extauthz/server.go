@@ -63,7 +63,7 @@ func (s *Server) Register(front wire.Front) {
 	front.RegisterWire(wire.NewService(&authv3.Authorization_ServiceDesc, s.begin))
 }
 
-func (s *Server) begin() wire.Call {
+func (s *Server) begin() *check {
 	c := s.checks.Get()
 	c.server = s
 	s.gate.Arrive(&c.question)

@@ -46,7 +46,7 @@ func NewLimits(o imported.Options, own *Server) (*Limits, error) {
 
 // Register registers the door on a front, which is an envoy.Server.
 func (s *Limits) Register(front wire.Front) {
-	front.RegisterWire(wire.NewService(&rlsv3.RateLimitService_ServiceDesc, func() wire.Call { return s.begin() }))
+	front.RegisterWire(wire.NewService(&rlsv3.RateLimitService_ServiceDesc, s.begin))
 }
 
 // Decide answers a RateLimitRequest in wire form with a RateLimitResponse in wire form.

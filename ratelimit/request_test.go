@@ -47,7 +47,7 @@ func readCall(t testing.TB, c *call, json string) error {
 }
 
 // noRules is a rule set that names no parameter.
-var noRules = &rules.Set{Routes: new(rules.Routes)}
+var noRules = new(rules.Set)
 
 // read returns the parameters and the input of each descriptor in a request.
 func read(t testing.TB, json string) ([]map[string]string, []engine.Input, error) {

@@ -92,7 +92,7 @@ func New(o Options) *Server {
 
 // Register registers the door on a front, which is an envoy.Server.
 func (s *Server) Register(front wire.Front) {
-	front.RegisterWire(wire.NewService(&rlsv3.RateLimitService_ServiceDesc, func() wire.Call { return s.begin() }))
+	front.RegisterWire(wire.NewService(&rlsv3.RateLimitService_ServiceDesc, s.begin))
 }
 
 func (s *Server) begin() *call {

@@ -35,7 +35,7 @@ func Parse(sources []Source, o Options) (*Set, Findings) {
 // check builds a set from the declarations and checks lines against each other. The
 // set is usable only if no finding is an error.
 func (p *parser) check(sources []Source) *Set {
-	set := &Set{Sources: sources, Routes: &p.routes, Timezone: p.timezone, Results: make(map[int]*Result), Dicts: make(map[string]*Dict), Tables: make(map[string]*Table), dictAt: make(map[place]*Dict), tableAt: make(map[place]*Table)}
+	set := &Set{Sources: sources, routes: p.routes, Timezone: p.timezone, Results: make(map[int]*Result), Dicts: make(map[string]*Dict), Tables: make(map[string]*Table), dictAt: make(map[place]*Dict), tableAt: make(map[place]*Table)}
 	set.Zone = p.zone()
 	for _, check := range []func(*Set){
 		p.checkSections, p.checkDicts, p.checkTables, p.checkResults, p.checkRules, p.checkRuleNames, p.checkInstants, p.checkParams,

@@ -21,7 +21,7 @@ type constants struct {
 }
 
 // newSupply returns the supply of the declarations.
-func newSupply(params []*paramDecl, routes *Routes) *supply {
+func newSupply(params []*paramDecl, routes *routeTree) *supply {
 	s := &supply{
 		declared:  make(map[string]*ParamDecl, len(params)),
 		constants: make(map[string]*constants), variables: make(map[string]bool), twins: make(map[string][]string),

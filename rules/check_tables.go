@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/koalagate/koalagate/internal/method"
 )
 
 // checkTables loads the tables and connects thresholds and parameters to them.
@@ -50,7 +52,7 @@ func (p *parser) checkTables(set *Set) {
 				whole = t.table != nil && c.check(t).valid && whole
 			}
 		}
-		if whole && d.Method.is().Refills && d.Time > 0 {
+		if whole && method.Of(d.Method).Refills && d.Time > 0 {
 			c.checkBuckets(d)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 
 // sameMeaning compares sets by everything except their texts and positions.
 var sameMeaning = cmp.Options{
-	cmp.AllowUnexported(Set{}, Rule{}, Threshold{}, ParamSource{}, Condition{}, pattern{}, glob{}, globPiece{}, interval[int64]{}, Routes{}, node{}, route{}, routeVariable{}),
+	cmp.AllowUnexported(Set{}, Rule{}, Threshold{}, ParamSource{}, Condition{}, pattern{}, glob{}, globPiece{}, interval[int64]{}, routeTree{}, node{}, route{}, routeVariable{}),
 	cmpopts.IgnoreFields(Set{}, "Sources", "Hash", "index"),
 	cmpopts.IgnoreTypes(Position{}, span{}),
 	cmp.Comparer(func(a, b *Dict) bool { return a == b || a != nil && b != nil && a.hash == b.hash }),

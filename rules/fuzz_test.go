@@ -83,7 +83,7 @@ func checkSet(t *testing.T, set *Set) {
 			t.Fatalf("rule %d matches: %v, and fails by %v", r.Return, matched[r], failed)
 		}
 	}
-	set.Routes.Match("GET", []string{"a", "b%/c", ""}, p)
+	set.Route("GET", []string{"a", "b%/c", ""}, p)
 }
 
 // isUnlimitedFor reports whether the rule matches no request with these parameters because one of

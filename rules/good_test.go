@@ -37,7 +37,7 @@ func meaning(set *Set) string {
 		}
 		fmt.Fprintf(&b, "%s is %s\n", d.Name, strings.Join(sources, ", else "))
 	}
-	for _, e := range set.Routes.list {
+	for _, e := range set.routes.list {
 		fmt.Fprintf(&b, "route %s gives %v and %d of the path\n", e.at.text(), e.constants, len(e.variables))
 	}
 	for _, r := range set.Rules {

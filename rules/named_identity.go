@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/koalagate/koalagate/internal/method"
 )
 
 // IdentityError reports parameters that do not name one identity of a rule.
@@ -175,8 +177,8 @@ func (r *Rule) LimitsFor(p *Params) (Limits, bool) {
 // own programs, may change.
 func (r *Rule) WithCount(l Limits, count int64) (Limits, bool) {
 	l.Count = count
-	if r.Method.is().Refills && !r.statesBurst {
+	if method.Of(r.Method).Refills && !r.statesBurst {
 		l.Burst = count
 	}
-	return l, count >= 0 && count <= maxCount && !l.isUnlimited() && (!r.Method.is().Refills || r.isExact(&l))
+	return l, count >= 0 && count <= maxCount && !l.isUnlimited() && (!method.Of(r.Method).Refills || r.isExact(&l))
 }

@@ -54,7 +54,7 @@ type parser struct {
 	numbers  map[int64]int32 // indexes of rules, by `return`
 	results  []*resultDecl
 	params   []*paramDecl
-	routes   Routes
+	routes   routeTree
 	timezone string
 	lost     bool            // some lines were unreadable, so a missing section may be among them
 	declared map[string]span // unique declarations, by kind and name

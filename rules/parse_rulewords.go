@@ -224,7 +224,7 @@ func parseMilliseconds(text string) (int64, bool) {
 
 // checkThresholds checks the thresholds of a rule against each other.
 func (p *parser) checkThresholds(d *ruleDecl, ws words) {
-	switch is := d.Method.is(); {
+	switch is := method.Of(d.Method); {
 	case is.Refills:
 		w, stated := ws.find("burst")
 		if d.statesBurst = stated; !stated {

@@ -1,6 +1,10 @@
 package rules
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/koalagate/koalagate/internal/method"
+)
 
 // defaultSettle is how long an outcome rule waits for the end of a request unless it
 // states settle, in seconds.
@@ -103,7 +107,7 @@ func (p *parser) checkLease(d *ruleDecl) {
 		p.reportf(d.lease, errLease, "remove lease or wait", "lease in a rule with wait")
 	}
 	whole, limit, half := d.Count, d.Count, ""
-	if d.Method.is().Refills { // as many hits may be missing of its refill
+	if method.Of(d.Method).Refills { // as many hits may be missing of its refill
 		whole, limit, half = d.Burst, d.Burst/2, "half of "
 	}
 	if whole > 0 && limit*d.Lease < minPart*1000 {

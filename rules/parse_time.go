@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/koalagate/koalagate/internal/method"
 )
 
 // calendarWord is a unit of the calendar as a value of time.
@@ -46,7 +48,7 @@ func parseTime(p *parser, d *ruleDecl, w word, used bool) {
 	case c == nil:
 		timeLimit.parse(p, d, w, used)
 	case !used:
-	case !d.Method.is().Windows:
+	case !method.Of(d.Method).Windows:
 		p.reportf(w.value, errCalendar, "want a number of seconds, or use a [count] rule", "time=%s in a %s rule", c.name, d.Method)
 	default:
 		d.Time, d.Unit, d.calendar = c.length, c.unit, c
@@ -58,7 +60,7 @@ func parseFrom(p *parser, d *ruleDecl, w word, _ bool) {
 	isEpoch := w.value.text() == epochWord
 	switch c := d.calendar; {
 	case w.value.empty():
-	case !d.Method.is().Windows:
+	case !method.Of(d.Method).Windows:
 		p.reportf(w.name, errCalendar, "remove it", "from in a %s rule", d.Method)
 	case isEpoch && c == nil:
 		d.Unit = Epoch

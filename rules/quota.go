@@ -1,5 +1,7 @@
 package rules
 
+import "github.com/koalagate/koalagate/internal/method"
+
 // shortestShared is the least length of a window whose hits can be shared, in seconds: a share
 // lasts for seconds, and none may be spent in the next window.
 const shortestShared = 60
@@ -10,7 +12,7 @@ const shortestShared = 60
 // makes too small. For koalagate's own programs, may change.
 func (r *Rule) Unassignable() string {
 	switch {
-	case !r.Method.is().Leases:
+	case !method.Of(r.Method).Leases:
 		return r.Method.String()
 	case r.Lease == 0:
 		return "lease"
@@ -22,7 +24,7 @@ func (r *Rule) Unassignable() string {
 		return "wait"
 	case r.Overdraft:
 		return "overdraft"
-	case r.Method.is().Windows && r.Unit < Minute && r.Time < shortestShared && len(r.Thresholds) == 0:
+	case method.Of(r.Method).Windows && r.Unit < Minute && r.Time < shortestShared && len(r.Thresholds) == 0:
 		return "time"
 	case r.Result.Verdict() == Allow:
 		return "result" // requests above the limit reach no further rule

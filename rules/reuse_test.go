@@ -34,7 +34,7 @@ rule : [count] [act=post; uid=+] [time=60; count=table plans.limit by uid else 5
 	if findings.HasErrors() {
 		t.Fatal(findings)
 	}
-	if list := set.Routes.List(); len(list) != 1 || list[0].Text != "POST /api/{thing} : act=post" || list[0].Pos.Line != 6 {
+	if list := set.Routes(); len(list) != 1 || list[0].Text != "POST /api/{thing} : act=post" || list[0].Pos.Line != 6 {
 		t.Errorf("routes: %v", list)
 	}
 	reuse := Options{OpenDict: set.OpenDict, OpenTable: set.OpenTable}

@@ -7,10 +7,9 @@ import (
 	"github.com/koalagate/koalagate/internal/httptext"
 )
 
-// Routes are the entries of [routes] in a tree of path segments, so that the cost of
-// a look-up does not grow with their number. They are immutable and safe for
-// concurrent use.
-type Routes struct {
+// routeTree has the entries of [routes] in a tree of path segments, so that the cost of a
+// look-up does not grow with their number. It is immutable and safe for concurrent use.
+type routeTree struct {
 	root node
 	list []*route // in the order of the files
 }
@@ -42,15 +41,15 @@ type routeVariable struct {
 	rest    bool // the value is this segment and all that follow
 }
 
-// Match sets in p the constants and variables of the one route that applies
+// Route sets in p the constants and variables of the one route that applies
 // to method and the decoded path segments ("/a/b" is [a b], "/a/" is [a ""],
 // "/" is [""]), and reports whether a route applies. A variable with a blank value, as
 // in /%20, is absent and does not replace a value that p already has.
-func (r *Routes) Match(method string, segments []string, p *Params) bool {
+func (s *Set) Route(method string, segments []string, p *Params) bool {
 	if method == "HEAD" {
 		method = "GET"
 	}
-	found := r.root.find(method, segments, 0)
+	found := s.routes.root.find(method, segments, 0)
 	if found == nil {
 		return false
 	}
@@ -101,7 +100,7 @@ func pick(entries map[string]*route, method string, left bool) *route {
 
 // add adds an entry to the tree. If the tree has an equal entry, add returns that and
 // changes nothing.
-func (r *Routes) add(e *route, pattern []patternSegment) *route {
+func (r *routeTree) add(e *route, pattern []patternSegment) *route {
 	n, entries := &r.root, &r.root.exact
 	for i, s := range pattern {
 		if s.subtree {
@@ -152,19 +151,27 @@ type Route struct {
 	Pos  Position
 }
 
-// List returns the entries in the order of the files.
-func (r *Routes) List() []Route {
-	list := make([]Route, len(r.list))
-	for i, e := range r.list {
+// Routes returns the entries of [routes] in the order of the files.
+func (s *Set) Routes() []Route {
+	list := make([]Route, len(s.routes.list))
+	for i, e := range s.routes.list {
 		list[i] = Route{e.at.text(), e.at.position()}
 	}
 	return list
 }
 
+// WithoutRoutes returns a copy of the set that has no routes. For koalagate's own programs, may
+// change.
+func (s *Set) WithoutRoutes() *Set {
+	without := *s
+	without.routes = routeTree{}
+	return &without
+}
+
 // routeTexts returns the routes in a canonical form, sorted: their order has no meaning.
 func (s *Set) routeTexts() []string {
-	texts := make([]string, len(s.Routes.list))
-	for i, e := range s.Routes.list {
+	texts := make([]string, len(s.routes.list))
+	for i, e := range s.routes.list {
 		texts[i] = strings.Join(strings.Fields(e.at.text()), " ")
 	}
 	slices.Sort(texts)
@@ -176,7 +183,7 @@ func (s *Set) routeTexts() []string {
 // programs, may change.
 func (s *Set) RouteConstants() map[string]map[string]bool {
 	values := make(map[string]map[string]bool)
-	for _, e := range s.Routes.list {
+	for _, e := range s.routes.list {
 		for _, c := range e.constants {
 			if values[c.Name] == nil {
 				values[c.Name] = make(map[string]bool)

@@ -8,14 +8,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func routes(t testing.TB, lines ...string) *Routes {
+func routes(t testing.TB, lines ...string) *Set {
 	t.Helper()
 	text := "[routes]\n" + strings.Join(lines, "\n") + "\n[rules]\nrule : [count] [door=+] [time=1; count=1] [result=2; return=1]" + entries
 	set, findings := Parse([]Source{{"rules.conf", []byte(text)}}, Options{})
 	if set == nil {
 		t.Fatal(findings)
 	}
-	return set.Routes
+	return set
 }
 
 // segments belong to a path without escapes.
@@ -64,7 +64,7 @@ func TestRoutes(t *testing.T) {
 	} {
 		var p Params
 		got := "none"
-		if r.Match(c.method, segments(c.path), &p) {
+		if r.Route(c.method, segments(c.path), &p) {
 			got = written(&p)
 		} else if p.Len() > 0 {
 			t.Errorf("%s: no route applies, and %s was set", c.why, written(&p))
@@ -74,15 +74,15 @@ func TestRoutes(t *testing.T) {
 		}
 	}
 	var p Params
-	if !r.Match("GET", []string{"café", "/"}, &p) || written(&p) != "act=escaped" {
+	if !r.Route("GET", []string{"café", "/"}, &p) || written(&p) != "act=escaped" {
 		t.Errorf("escapes in a pattern are decoded; got %s", written(&p))
 	}
 	p.Reset()
-	if !r.Match("GET", []string{"files", "a/b", "50%", "c d"}, &p) || written(&p) != "act=download kind=file rest=a%2Fb/50%25/c d" {
+	if !r.Route("GET", []string{"files", "a/b", "50%", "c d"}, &p) || written(&p) != "act=download kind=file rest=a%2Fb/50%25/c d" {
 		t.Errorf("the rest writes a slash and a percent sign inside a segment as escapes; got %s", written(&p))
 	}
 	p.Reset()
-	if !r.Match("GET", []string{"api", "videos", "a/b"}, &p) || written(&p) != "act=view_video video_id=a/b" {
+	if !r.Route("GET", []string{"api", "videos", "a/b"}, &p) || written(&p) != "act=view_video video_id=a/b" {
 		t.Errorf("a variable is the decoded segment; got %s", written(&p))
 	}
 }
@@ -113,7 +113,7 @@ func TestRootRoutes(t *testing.T) {
 	} {
 		var p Params
 		got := "none"
-		if routes(t, "* "+c.pattern+" : act=x").Match("GET", segments(c.path), &p) {
+		if routes(t, "* "+c.pattern+" : act=x").Route("GET", segments(c.path), &p) {
 			got = written(&p)
 		}
 		if got != c.want {
@@ -124,14 +124,14 @@ func TestRootRoutes(t *testing.T) {
 
 func TestNoRoutesMatchNothing(t *testing.T) {
 	r := routes(t)
-	if r == nil || r.Match("GET", []string{""}, &Params{}) {
+	if r == nil || r.Route("GET", []string{""}, &Params{}) {
 		t.Error("routes are never nil, and without entries none applies")
 	}
 }
 
 func TestConstantsOverrideParams(t *testing.T) {
 	p := MakeParams(map[string]string{"act": "forged", "uid": "7"})
-	routes(t, `GET /a : act="a;b # c"`).Match("GET", []string{"a"}, p)
+	routes(t, `GET /a : act="a;b # c"`).Route("GET", []string{"a"}, p)
 	if diff := cmp.Diff(map[string]string{"act": "a;b # c", "uid": "7"}, map[string]string{"act": value1(p, "act"), "uid": value1(p, "uid")}); diff != "" {
 		t.Error(diff)
 	}
@@ -141,7 +141,7 @@ func TestBlankValuesDoNotOverride(t *testing.T) {
 	p := MakeParams(map[string]string{"act": "a", "x": "b", "rest": "c"})
 	r := routes(t, `GET /v/{x} : kind=one`, `GET /r/{rest...} : kind=two`, `GET /c : act="  "`)
 	for _, path := range [][]string{{"v", " "}, {"r", "\t"}, {"c"}} {
-		if !r.Match("GET", path, p) {
+		if !r.Route("GET", path, p) {
 			t.Errorf("no route applies to %q", path)
 		}
 	}
@@ -169,7 +169,7 @@ func BenchmarkRoutes(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				p.Reset()
-				if !r.Match("GET", path, &p) {
+				if !r.Route("GET", path, &p) {
 					b.Fatal("no route applies")
 				}
 			}

@@ -28,13 +28,11 @@ var methodNames = method.Names()
 
 // String returns the word for the method in rule files.
 func (m Method) String() string {
-	if name := m.is().Name; name != "" {
+	if name := method.Of(m).Name; name != "" {
 		return name
 	}
 	return fmt.Sprintf("method(%d)", uint8(m))
 }
-
-func (m Method) is() *method.Method { return method.Of(m) }
 
 // FailPolicy is the behavior of a rule while the store is unavailable.
 type FailPolicy uint8
@@ -85,7 +83,7 @@ type Rule struct {
 }
 
 // Counts reports whether the rule has a counter, as with every method except direct.
-func (r *Rule) Counts() bool { return r.Method.is().Counts }
+func (r *Rule) Counts() bool { return method.Of(r.Method).Counts }
 
 // Label returns the number of the rule, followed by its name if it has one: 201 (posts).
 func (r *Rule) Label() string { return Label(r.Return, r.Name) }
@@ -125,7 +123,7 @@ const (
 // usesCalendar reports whether the windows of the rule are units of the calendar, and so
 // depend on the time zone.
 func (r *Rule) usesCalendar() bool {
-	is := r.Method.is()
+	is := method.Of(r.Method)
 	return is.FirstFree || is.Windows && (r.Unit >= Minute || r.Unit == Seconds && r.mayBeDay())
 }
 
@@ -161,7 +159,7 @@ func isOfResponse(name string) bool { return strings.HasPrefix(name, ResponsePre
 func (r *Rule) IsOutcome() bool { return r.outcome }
 
 // settles reports whether the rule has a part in the receipt of a request.
-func (r *Rule) settles() bool { return r.Settle > 0 || r.Method.is().Holds }
+func (r *Rule) settles() bool { return r.Settle > 0 || method.Of(r.Method).Holds }
 
 // Charges reports whether all conditions on the response hold for the parameters of a
 // settlement. Integers may be spelled as hits are, 2e+09 included. For koalagate's own

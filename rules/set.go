@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/koalagate/koalagate/internal/method"
 )
 
 // DefaultTimezone is the time zone if neither the rule files nor Options name one. Koala
@@ -42,7 +44,6 @@ type Set struct {
 	Rules    []*Rule         // highest priority first
 	Results  map[int]*Result // has at least 0 and 1
 	Params   []*ParamDecl    // [params], in the order of the files
-	Routes   *Routes         // [routes]; never nil
 	Dicts    map[string]*Dict
 	Tables   map[string]*Table
 	Timezone string         // the zone that the files state; "" if they state none
@@ -52,6 +53,7 @@ type Set struct {
 	parsed  bool // Parse made the set
 	timed   bool // a rule has since or until
 	isQueue bool // a rule has a wait
+	routes  routeTree
 	index   index
 	dictAt  map[place]*Dict
 	tableAt map[place]*Table
@@ -67,7 +69,7 @@ func (s *Set) IsParsed() bool { return s != nil && s.parsed }
 func (s *Set) ReceiptTime() time.Duration {
 	longest := int64(0)
 	for _, r := range s.Rules {
-		if r.Method.is().Holds {
+		if method.Of(r.Method).Holds {
 			longest = max(longest, r.Time)
 		}
 		longest = max(longest, r.Settle)

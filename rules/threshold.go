@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/koalagate/koalagate/internal/method"
 )
 
 // Limits are the thresholds of a counting rule.
@@ -111,7 +113,7 @@ func (t *Threshold) parseCell(cell string) (n int64, given, ok bool) {
 // of a bucket, and replaces thresholds from parameters whose bucket cannot be counted
 // exactly. It reports whether the limits limit the request.
 func (r *Rule) complete(l *Limits) bool {
-	if !r.Method.is().Refills {
+	if !method.Of(r.Method).Refills {
 		return !l.isUnlimited()
 	}
 	if !r.statesBurst {

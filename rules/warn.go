@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/internal/method"
 )
 
 // warn reports statements of a set without errors that have no effect, or probably
@@ -77,7 +78,7 @@ func (p *parser) warnQueues() {
 			p.reportf(d.wait, warnLongWait, fmt.Sprintf("set the timeout of the filter above %d ms, or limit the rule to another door", d.Wait),
 				"the rule may wait for %d ms, and %s for %d ms by default", d.Wait, gateway, limit)
 		}
-		if d.Overdraft && d.Method.is().Refills {
+		if d.Overdraft && method.Of(d.Method).Refills {
 			p.reportf(d.overdraft, warnLockOut, "use a [count] rule, whose window ends whatever was refused",
 				"a flood of refused requests empties the bucket far below zero, and locks its identity out until it is refilled")
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/internal/method"
 )
 
 // usualStream is the time in seconds that streams of language models and downloads
@@ -24,15 +25,15 @@ func (p *parser) warnSettling() {
 				"no gateway at the door %s reports how a request ended", doors[0])
 		}
 		switch {
-		case d.Method.is().Holds && d.Time < usualStream:
+		case method.Of(d.Method).Holds && d.Time < usualStream:
 			p.reportf(d.at, warnShortHold, "state the longest time that a request takes, or renew the receipt meanwhile",
 				"a hold ends after %d s, and streams usually take longer", d.Time)
-		case !d.Method.is().Holds && d.IsOutcome():
+		case !method.Of(d.Method).Holds && d.IsOutcome():
 			if !holds[identityNames(d.Rule)] {
 				p.reportf(d.at, warnNoHold, "add a [hold] rule that counts by the same parameters",
 					"requests that run at the same time are admitted before any of them is counted")
 			}
-		case !d.Method.is().Holds && d.Used == "":
+		case !method.Of(d.Method).Holds && d.Used == "":
 			p.warnSameUse(estimates, d)
 			estimates = append(estimates, d)
 		}
@@ -43,7 +44,7 @@ func (p *parser) warnSettling() {
 func (p *parser) heldIdentities() map[string]bool {
 	list := make(map[string]bool)
 	for _, d := range p.eachRule() {
-		if d.Method.is().Holds && !d.Shadow {
+		if method.Of(d.Method).Holds && !d.Shadow {
 			list[identityNames(d.Rule)] = true
 		}
 	}

@@ -125,9 +125,7 @@ func TestTop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls := recorder.Begin("extauthz")
-	calls.Add(heavy.Refused, &match)
-	calls.End()
+	recorder.Add(heavy.Refused, "extauthz", []rules.Match{match})
 	doc := loadDescription(t)
 	for _, c := range []struct {
 		query  string

@@ -77,9 +77,9 @@ type originTracer struct {
 }
 
 func (t *originTracer) trace(ctx context.Context, set *rules.Set, q *Question) error {
-	partial := *set
-	partial.Params, partial.Routes = nil, new(rules.Routes)
-	if err := t.add(&partial, q.call, "derived"); err != nil {
+	partial := set.WithoutRoutes()
+	partial.Params = nil
+	if err := t.add(partial, q.call, "derived"); err != nil {
 		return err
 	}
 	for _, d := range set.Params {
@@ -92,17 +92,18 @@ func (t *originTracer) trace(ctx context.Context, set *rules.Set, q *Question) e
 				return err
 			}
 			decl.Sources = d.Sources[:i+1]
-			if err := t.add(&partial, q.call, d.Sources[i].String()); err != nil {
+			if err := t.add(partial, q.call, d.Sources[i].String()); err != nil {
 				return err
 			}
 		}
 	}
-	partial.Routes = set.Routes
-	if err := t.add(&partial, q.call, "[routes]"); err != nil {
+	withRoutes := *set
+	withRoutes.Params = partial.Params
+	if err := t.add(&withRoutes, q.call, "[routes]"); err != nil {
 		return err
 	}
 	call := q.fullCall()
-	if err := t.add(&partial, call, doorname.Of(call.Door).Origin); err != nil {
+	if err := t.add(&withRoutes, call, doorname.Of(call.Door).Origin); err != nil {
 		return err
 	}
 	return t.add(set, call, rules.ParamSource{Kind: rules.FromGateway}.String())

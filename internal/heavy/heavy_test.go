@@ -66,9 +66,7 @@ func (c *crowd) call(r *Recorder, k Kind, rule int64, value string, n int) {
 		c.t.Fatal(err)
 	}
 	for range n {
-		b := r.Begin("koala")
-		b.Add(k, &m)
-		b.End()
+		r.Add(k, "koala", []rules.Match{m})
 		if c.calls++; c.calls%1000 == 0 {
 			r.empty() // as Run does
 		}
@@ -219,9 +217,7 @@ func TestDroppedCallsAreAnError(t *testing.T) {
 	}
 	calls := int64(2 * maxWaiting * len(r.lanes))
 	for range calls {
-		b := r.Begin("")
-		b.Add(Refused, &m)
-		b.End()
+		r.Add(Refused, "", []rules.Match{m})
 	}
 	rows, _ := r.Top(t.Context(), Question{})
 	if len(rows) != 1 || rows[0].Refused >= calls || rows[0].Refused+rows[0].Error < calls {
@@ -331,13 +327,18 @@ func BenchmarkCall(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		batch := r.Begin("koala")
-		batch.Add(Admitted, &matches[i%len(matches)])
-		batch.Add(Admitted, &matches[(i+7)%len(matches)])
-		if l := batch.lane; len(l.calls) == maxWaiting {
-			l.buffer = buffer{l.calls[:0], l.identities[:0]} // so that none is dropped
+		at := i % (len(matches) - 1)
+		r.Add(Admitted, "koala", matches[at:at+2])
+		select {
+		case <-r.full:
+			for j := range r.lanes { // so that none is dropped
+				l := &r.lanes[j]
+				l.Lock()
+				l.buffer = buffer{l.calls[:0], l.identities[:0]}
+				l.Unlock()
+			}
+		default:
 		}
-		batch.End()
 	}
 }
 

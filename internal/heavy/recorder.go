@@ -153,52 +153,37 @@ type waiting struct {
 	exponent uint8 // of the sample
 }
 
-// Batch appends calls to a buffer, which it locks from the first of them until End.
-type Batch struct {
-	recorder *Recorder
-	lane     *lane // nil before the first call
-	door     string
-	chance   uint64 // random bits
-}
-
-// Begin begins a batch of calls at a door. The caller must call End soon.
-func (r *Recorder) Begin(door string) Batch {
-	return Batch{recorder: r, door: door, chance: rand.Uint64()} //nolint:gosec // it spreads callers and is no secret
-}
-
-// Add counts a call with the identity of a match, or leaves it out of the sample. Direct
-// rules that did not refuse have no identity.
-func (b *Batch) Add(k Kind, m *rules.Match) {
-	exponent := b.recorder.sampling[k].Load()
-	if len(m.Identity) == 0 || b.chance&(1<<exponent-1) != 0 {
+// Add counts a call at a door with the identities of matches, or leaves it out of the sample.
+// Direct rules that did not refuse have no identity.
+func (r *Recorder) Add(k Kind, door string, matches []rules.Match) {
+	exponent, chance := r.sampling[k].Load(), rand.Uint64() //nolint:gosec // it spreads callers and is no secret
+	if chance&(1<<exponent-1) != 0 {
 		return
 	}
-	l := b.lane
-	if l == nil {
-		l = &b.recorder.lanes[b.chance>>32&uint64(len(b.recorder.lanes)-1)]
-		l.Lock()
-		b.lane = l
+	l := &r.lanes[chance>>32&uint64(len(r.lanes)-1)]
+	l.Lock()
+	for i := range matches {
+		l.add(waiting{rule: matches[i].Rule, door: door, kind: k, exponent: uint8(exponent)}, matches[i].Identity)
 	}
-	if len(l.calls) >= maxWaiting || len(l.identities)+len(m.Identity) > maxWaitingBytes {
-		l.dropped += 1 << exponent
-		return
-	}
-	l.calls = append(l.calls, waiting{m.Rule, b.door, uint32(len(m.Identity)), k, uint8(exponent)})
-	l.identities = append(l.identities, m.Identity...)
-}
-
-// End ends the batch.
-func (b *Batch) End() {
-	if b.lane == nil {
-		return
-	}
-	isHalfFull := len(b.lane.calls) > maxWaiting/2 || len(b.lane.identities) > maxWaitingBytes/2
-	b.lane.Unlock()
+	isHalfFull := len(l.calls) > maxWaiting/2 || len(l.identities) > maxWaitingBytes/2
+	l.Unlock()
 	if isHalfFull {
 		select {
-		case b.recorder.full <- struct{}{}:
+		case r.full <- struct{}{}:
 		default: // it will be emptied
 		}
+	}
+}
+
+// add appends a call with an identity, if it has one. l is locked.
+func (l *lane) add(c waiting, identity []byte) {
+	switch {
+	case len(identity) == 0:
+	case len(l.calls) >= maxWaiting || len(l.identities)+len(identity) > maxWaitingBytes:
+		l.dropped += 1 << c.exponent
+	default:
+		c.length = uint32(len(identity))
+		l.calls, l.identities = append(l.calls, c), append(l.identities, identity...)
 	}
 }
 

@@ -65,9 +65,7 @@ func TestSamplesWhileCallsAreMany(t *testing.T) {
 	const calls = 10 * maxCounted
 	interval := func(k Kind, n int) (appended int) {
 		for range n {
-			b := r.Begin("koala")
-			b.Add(k, &one)
-			b.End()
+			r.Add(k, "koala", []rules.Match{one})
 		}
 		for i := range r.lanes {
 			appended += len(r.lanes[i].calls)

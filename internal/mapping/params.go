@@ -59,26 +59,16 @@ func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 		return err
 	}
 	q.derive(set, p)
-	for _, d := range set.Params {
-		q.addDeclared(d, p)
-	}
+	q.addDeclared(set, p)
 	if len(segments) > 0 {
-		set.Routes.Match(q.method, segments, p)
+		set.Route(q.method, segments, p)
 	}
 	q.addContext(p)
 	q.addArguments(set, p)
 	if q.door.ParamHeaders {
-		for _, d := range set.Params {
-			if d.GatewayHeader != "" {
-				q.addGatewayValue(d, p)
-			}
-		}
+		q.addGatewayValues(set, p)
 	}
-	for _, d := range set.Params {
-		if d.IsLate() {
-			q.addLate(d, p)
-		}
-	}
+	q.addLate(set, p)
 	q.limit(set, o, p)
 	if !q.address.IsValid() && !o.KeepMissingAddress && q.lacksAddress(set, p) {
 		return withoutAddress(r.Door)

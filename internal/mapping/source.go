@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -13,51 +14,57 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// addDeclared adds the parameter of a line of [params], from the first source that has a
-// value. It leaves a late source, and those after it, to addLate.
-func (q *original) addDeclared(d *rules.ParamDecl, p *rules.Params) {
-	for i := range d.Sources {
-		s := &d.Sources[i]
-		if s.IsLate() {
-			return
-		}
-		if value := q.known(q.source(s)); value != "" {
-			addFrom(p, d, i, modified(s, value))
-			return
+// addDeclared adds the parameters of [params], each from its first source that has a value.
+// It leaves a late source, and those after it, to addLate.
+func (q *original) addDeclared(set *rules.Set, p *rules.Params) {
+	for _, d := range set.Params {
+		for i := range d.Sources {
+			s := &d.Sources[i]
+			if s.IsLate() {
+				break
+			}
+			if value := q.known(q.source(s)); value != "" {
+				addFrom(p, d.Name, s, i > 0, value)
+				break
+			}
 		}
 	}
 }
 
-// addLate adds the parameter of a line of [params] from its late source or those after
-// it, unless it has a value other than a derived one.
-func (q *original) addLate(d *rules.ParamDecl, p *rules.Params) {
-	if _, set := p.Get(d.Name); set && !rules.IsDerived(d.Name) {
-		return
-	}
-	late := false
-	for i := range d.Sources {
-		s := &d.Sources[i]
-		if late = late || s.IsLate(); !late {
+// addLate adds the parameters of [params] that have a late source, from that source or those
+// after it, unless they have a value other than a derived one.
+func (q *original) addLate(set *rules.Set, p *rules.Params) {
+	for _, d := range set.Params {
+		first := slices.IndexFunc(d.Sources, func(s rules.ParamSource) bool { return s.IsLate() })
+		if first < 0 {
 			continue
 		}
-		value := s.LookUp(p)
-		if value == "" {
-			value = q.known(q.source(s))
+		if _, given := p.Get(d.Name); given && !rules.IsDerived(d.Name) {
+			continue
 		}
-		if value != "" {
-			addFrom(p, d, i, modified(s, value))
-			return
+		for i := first; i < len(d.Sources); i++ {
+			s := &d.Sources[i]
+			value := s.LookUp(p)
+			if value == "" {
+				value = q.known(q.source(s))
+			}
+			if value != "" {
+				addFrom(p, d.Name, s, i > 0, value)
+				break
+			}
 		}
 	}
 }
 
-// addFrom adds the parameter of a line of [params] from its source i.
-func addFrom(p *rules.Params, d *rules.ParamDecl, i int, value string) {
-	if i == 0 {
-		add(p, d.Name, value)
-	} else if value != "" {
-		p.SetFrom(d.Sources[i].Kind, d.Name, value)
+// addFrom adds a parameter with the value of a source, if it has one. later reports that the
+// source is not the first of its line in [params].
+func addFrom(p *rules.Params, name string, from *rules.ParamSource, later bool, value string) {
+	value = modified(from, value)
+	if later && value != "" {
+		p.SetFrom(from.Kind, name, value)
+		return
 	}
+	add(p, name, value)
 }
 
 // source returns the value of one source, "" if it does not exist at this door. The
@@ -118,20 +125,23 @@ func (q *original) parsedCookie(name string) string {
 	return cookie.Value
 }
 
-// addGatewayValue adds the parameter of a line of [params] with the source `gateway` from
-// the gateway's X-Koala-Param header.
-func (q *original) addGatewayValue(d *rules.ParamDecl, p *rules.Params) {
-	value := q.header(d.GatewayHeader)
-	if value == "" {
-		return
-	}
-	for i := range d.Sources {
-		if s := &d.Sources[i]; s.Kind == rules.FromGateway {
-			addFrom(p, d, i, modified(s, value))
-			return
+// addGatewayValues adds the parameters of [params] with the source `gateway` from the gateway's
+// X-Koala-Param headers.
+func (q *original) addGatewayValues(set *rules.Set, p *rules.Params) {
+	for _, d := range set.Params {
+		if d.GatewayHeader == "" {
+			continue
+		}
+		value := q.header(d.GatewayHeader)
+		if value == "" {
+			continue
+		}
+		if i := slices.IndexFunc(d.Sources, func(s rules.ParamSource) bool { return s.Kind == rules.FromGateway }); i >= 0 {
+			addFrom(p, d.Name, &d.Sources[i], i > 0, value)
+		} else {
+			add(p, d.Name, value)
 		}
 	}
-	add(p, d.Name, value)
 }
 
 // modified returns the value of a source as its modifiers change it: in lower case, then

@@ -123,7 +123,7 @@ func (d *Desk) Book(ctx context.Context) (*Book, error) {
 		}
 		b.Params = append(b.Params, one)
 	}
-	for _, r := range set.Routes.List() {
+	for _, r := range set.Routes() {
 		b.Routes = append(b.Routes, BookRoute{r.Text, r.Pos.File, int64(r.Pos.Line)})
 	}
 	for _, number := range slices.Sorted(maps.Keys(set.Results)) {

@@ -145,10 +145,10 @@ func (r *ruleCounts) observe(c *engine.Call, set *rules.Set, matches []rules.Mat
 	if isImported(matches[0].Rule) {
 		of = nil // limitCounts counts them
 	}
-	calls := r.heavy.Begin(c.Door)
 	if a.Verdict != rules.Allow || a.Overruled() {
-		of.refuse(&calls, matches, a)
+		r.refuse(of, c.Door, matches, a)
 	} else {
+		r.heavy.Add(heavy.Admitted, c.Door, matches)
 		near := a.Limited && float64(a.Quota.Remaining) < r.free*float64(a.Quota.Limit)
 		for i := range matches {
 			m := &matches[i]
@@ -156,28 +156,26 @@ func (r *ruleCounts) observe(c *engine.Call, set *rules.Set, matches []rules.Mat
 			if of != nil {
 				of.counts[m.Place].Admitted(isNear)
 			}
-			calls.Add(heavy.Admitted, m)
 			if isNear {
-				calls.Add(heavy.Near, m)
+				r.heavy.Add(heavy.Near, c.Door, matches[i:i+1])
 			}
 		}
 	}
-	calls.End()
 	if len(a.Shadow) > 0 && of != nil {
 		of.shadow(matches, a)
 	}
 }
 
 // refuse counts an input that was refused; without counts of rules only its identities.
-func (c *countedRules) refuse(calls *heavy.Batch, matches []rules.Match, a *engine.Answer) {
+func (r *ruleCounts) refuse(of *countedRules, door string, matches []rules.Match, a *engine.Answer) {
 	for i := range matches {
 		if m := &matches[i]; m.Rule == a.Decider || isRefusing(a, m.Rule) {
-			if c != nil {
-				c.counts[m.Place].Refused()
+			if of != nil {
+				of.counts[m.Place].Refused()
 			}
-			calls.Add(heavy.Refused, m)
-		} else if c != nil {
-			c.counts[m.Place].PassedOver()
+			r.heavy.Add(heavy.Refused, door, matches[i:i+1])
+		} else if of != nil {
+			of.counts[m.Place].PassedOver()
 		}
 	}
 }

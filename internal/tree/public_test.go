@@ -118,7 +118,7 @@ var ownParts = []string{
 	"rules.Renumbered",
 	"rules.Rule.AppendPolicyName", "rules.Rule.Charges", "rules.Rule.Free", "rules.Rule.Unassignable", "rules.Rule.UsedHits", "rules.Rule.WithCount",
 	"rules.Set.HasWaits", "rules.Set.IsParsed", "rules.Set.OpenDict", "rules.Set.OpenTable", "rules.Set.ReceiptTime",
-	"rules.Set.RouteConstants", "rules.Set.Timed", "rules.Set.Uses",
+	"rules.Set.RouteConstants", "rules.Set.Timed", "rules.Set.Uses", "rules.Set.WithoutRoutes",
 }
 
 // A comment promises its name to Go programs unless it ends with the mark, and the list has
@@ -206,8 +206,8 @@ func TestZeroRulesAllowNothing(t *testing.T) {
 	if set, findings := rules.Parse(nil, rules.Options{}); set != nil || !findings.HasErrors() {
 		t.Errorf("no sources are the rule set %v; want an error", set)
 	}
-	if new(rules.Routes).Match("GET", []string{"a"}, new(rules.Params)) {
-		t.Error("zero Routes match")
+	if new(rules.Set).Route("GET", []string{"a"}, new(rules.Params)) {
+		t.Error("the routes of a zero Set match")
 	}
 	if n := new(rules.Dict).Len(); n != 0 {
 		t.Errorf("a zero Dict has %d entries", n)

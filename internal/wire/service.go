@@ -40,8 +40,8 @@ type Service struct {
 
 // NewService returns a service with the names of a generated service description,
 // which has one method. It calls begin for every call.
-func NewService(generated *grpc.ServiceDesc, begin func() Call) *Service {
-	s := &Service{begin: begin}
+func NewService[C Call](generated *grpc.ServiceDesc, begin func() C) *Service {
+	s := &Service{begin: func() Call { return begin() }}
 	method := generated.Methods[0].MethodName
 	s.description = grpc.ServiceDesc{
 		ServiceName: generated.ServiceName,

@@ -103,7 +103,7 @@ func TestServiceEndsUnreadableCalls(t *testing.T) {
 }
 
 func TestServiceHasTheGeneratedNames(t *testing.T) {
-	got := wire.NewService(&authv3.Authorization_ServiceDesc, nil).Describe(new(wire.Guard))
+	got := wire.NewService[wire.Call](&authv3.Authorization_ServiceDesc, nil).Describe(new(wire.Guard))
 	want := &authv3.Authorization_ServiceDesc
 	if got.ServiceName != want.ServiceName || got.Methods[0].MethodName != want.Methods[0].MethodName || got.Metadata != want.Metadata {
 		t.Errorf("the service is %+v; want the names of %+v", got, want)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"slices"
-	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -73,20 +72,19 @@ func (b *bundle) fail(err error) {
 	}
 }
 
-// pack encodes the script's argument. linger is in ms; spanOf returns the calendar units that the script may choose
-// from for a plan of a zone and a clock.
-func (b *bundle) pack(linger int64, spanOf func(*time.Location, store.Period, int64) store.Span) {
+// pack encodes the script's argument for the calls of an Evaluator.
+func (b *bundle) pack(e *Evaluator) {
 	b.index()
 	b.spans, b.uses, b.shapes, b.texts = b.spans[:0], b.uses[:0], b.shapes[:0], b.texts[:0]
 	b.body.reset()
 	for _, c := range b.calls {
-		b.request(c, spanOf)
+		b.request(c, e)
 	}
 	head := &b.blob
 	head.reset()
 	head.bytes = append(head.bytes, 0xdd, 0, 0, 0, 0) // an array; its length follows below
 	head.add(b.calls[0].now)
-	head.add(linger)
+	head.add(e.linger)
 	head.add(int64(b.first))
 	head.add(int64(len(b.spans)))
 	head.add(int64(len(b.shapes)))
@@ -108,10 +106,10 @@ func (b *bundle) pack(linger int64, spanOf func(*time.Location, store.Period, in
 }
 
 // request appends a call's shape and keys.
-func (b *bundle) request(c *Call, spanOf func(*time.Location, store.Period, int64) store.Span) {
+func (b *bundle) request(c *Call, e *Evaluator) {
 	from := len(b.uses)
 	for _, period := range c.periods {
-		b.uses = append(b.uses, b.span(spanOf(c.zone, period, c.now)))
+		b.uses = append(b.uses, b.span(e.span(c.zone, period, c.now)))
 	}
 	number, known := b.shape(c, b.uses[from:len(b.uses):len(b.uses)])
 	if known {

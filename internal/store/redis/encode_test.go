@@ -45,11 +45,6 @@ func TestNumbersUnpackAsPacked(t *testing.T) {
 	}
 }
 
-// noon returns units of a calendar around a small instant.
-func noon(zone *time.Location, p store.Period, _ int64) store.Span {
-	return store.Span{Zone: zone, Period: p, Begins: [4]int64{-1, 1, 2, int64(p.Unit) + 10}}
-}
-
 func TestPack(t *testing.T) {
 	leak := store.Rule{Subject: []byte("a"), Return: 7, Method: store.Leak, Weight: 300, Time: 2, Count: 1000}
 	token := store.Rule{Subject: []byte("a"), Return: 2, Method: store.Token, Time: 1, Count: 3, Burst: 4, Base: 9, Allows: true}
@@ -70,7 +65,7 @@ func TestPack(t *testing.T) {
 			calls[i].pack(keyBegin("p", "", false), ReceiptTag, plan)
 			b.add(calls[i])
 		}
-		b.pack(1000, noon)
+		b.pack(&Evaluator{linger: 1000})
 	}
 	var keys []string
 	for _, n := range b.names {
@@ -81,7 +76,8 @@ func TestPack(t *testing.T) {
 	}
 	want := []int64{
 		9, 1000, 3, 2, 3, 4, // the clock, linger; subjects, spans, shapes, requests
-		0, 1, 2, 14, 0, 1, 2, 16, // the spans, which begin before the epoch: days and months
+		0, 0, 86_400_000, 172_800_000, // the days around the clock; those before the epoch begin with it
+		0, 0, 259_200_000, 2_937_600_000, // the months that begin on the day 4
 		1, 1, int64(store.Update), 2, // a shape of two sets, which uses days
 		1, 2, 59, 2000, 300, 1000, 0, 0, 9, 1, 0, 5, 0, 1, // refund; a leak rule, a shadow rule of the calendar day
 		2, 2, 59, 2000, 300, 1000, 0, 0, 20, 1000, 0, 3, 4, 2, // allows

@@ -85,9 +85,9 @@ func NewEvaluator(o *Options) (*Evaluator, error) {
 	}
 	switch {
 	case o.Refusals > 0:
-		e.refusals = newRefusals(o.Refusals)
+		e.refusals = newRefusals(o.Refusals, &e.calendar)
 	case o.Refusals == 0:
-		e.refusals = newRefusals(DefaultRefusals)
+		e.refusals = newRefusals(DefaultRefusals, &e.calendar)
 	}
 	e.receipts = newDescriptions(cmp.Or(o.Receipts, DefaultReceipts))
 	if o.Linger > 0 {
@@ -155,7 +155,7 @@ func (e *Evaluator) End(c *Call, p *store.Plan, a *store.Answers, abandoned bool
 		e.RememberReceipt(c, a)
 	}
 	if e.refusals != nil {
-		e.refusals.update(c, p, a, err, &e.calendar)
+		e.refusals.update(c, p, a, err)
 	}
 	attempt := store.Attempt{Health: e.Judge(err, c.end.Sub(c.start)), Trip: c.Trip, Unsent: errors.Is(err, redisconn.ErrUnsent)}
 	if abandoned && !attempt.Unsent {

@@ -31,7 +31,7 @@ type server struct {
 // counted: the calls are sent again one by one, so that only the faulty one fails.
 func (s *server) exchange(ctx context.Context, bundles []*bundle) {
 	for _, b := range bundles {
-		b.pack(s.linger, s.span)
+		b.pack(s.Evaluator)
 		s.plans.Add(int64(len(b.calls)))
 		if s.onScript != nil {
 			s.onScript(len(b.calls))
@@ -102,7 +102,7 @@ func (s *server) deliver(b *bundle, text string) (again []*bundle) {
 			b.fail(errSpans)
 			return nil
 		}
-		b.pack(s.linger, s.span)
+		b.pack(s.Evaluator)
 		return []*bundle{b}
 	case wantsEach:
 		return s.separate(b)
@@ -163,7 +163,7 @@ func (s *server) separate(b *bundle) []*bundle {
 	for _, c := range b.calls {
 		one := new(bundle)
 		one.add(c)
-		one.pack(s.linger, s.span)
+		one.pack(s.Evaluator)
 		list = append(list, one)
 	}
 	return list

@@ -26,6 +26,7 @@ import (
 // the load of a number that does not change.
 type refusals struct {
 	clock    func() int64 // ms, monotonic
+	calendar *store.Calendar
 	awake    atomic.Int64 // the end of the attention by the clock; 0 before the first refusal
 	seeds    [2]maphash.Seed
 	changes  []atomic.Uint32 // number of changes of counters, by hash
@@ -64,12 +65,13 @@ type refusal struct {
 	answer  store.Answer
 }
 
-// newRefusals returns a memory for about n entries.
-func newRefusals(n int) *refusals {
+// newRefusals returns a memory for about n entries, of plans in the days of a calendar.
+func newRefusals(n int, calendar *store.Calendar) *refusals {
 	begin := time.Now()
 	f := &refusals{
-		clock:   func() int64 { return time.Since(begin).Milliseconds() },
-		changes: make([]atomic.Uint32, changeCells),
+		clock:    func() int64 { return time.Since(begin).Milliseconds() },
+		calendar: calendar,
+		changes:  make([]atomic.Uint32, changeCells),
 	}
 	for i := range f.seeds {
 		f.seeds[i] = maphash.MakeSeed()
@@ -182,7 +184,7 @@ func (f *refusals) hash(c *Call) {
 // answer until a known instant, it remembers the answer. A batch may still refer
 // to an abandoned call: update reads only the plan and the hashes of the names
 // then, which do not change.
-func (f *refusals) update(c *Call, p *store.Plan, a *store.Answers, err error, calendar *store.Calendar) {
+func (f *refusals) update(c *Call, p *store.Plan, a *store.Answers, err error) {
 	switch p.Op {
 	case store.Browse, store.Complete, store.Peek:
 		return
@@ -191,7 +193,7 @@ func (f *refusals) update(c *Call, p *store.Plan, a *store.Answers, err error, c
 			if c.lasts && f.invalidateLasting(c, p, a) {
 				return
 			}
-			f.remember(c, p, a, calendar)
+			f.remember(c, p, a)
 			return
 		}
 	}
@@ -251,7 +253,7 @@ func (f *refusals) invalidateLasting(c *Call, p *store.Plan, a *store.Answers) (
 	return changed
 }
 
-func (f *refusals) remember(c *Call, p *store.Plan, a *store.Answers, calendar *store.Calendar) {
+func (f *refusals) remember(c *Call, p *store.Plan, a *store.Answers) {
 	if !c.lookup.applies {
 		return
 	}
@@ -274,7 +276,7 @@ func (f *refusals) remember(c *Call, p *store.Plan, a *store.Answers, calendar *
 	case !method.Of(r.Method).Windows && got.Retry < 0:
 		return // what remains changes at an instant that the answer does not contain
 	case method.Of(r.Method).FirstFree:
-		until = min(until, calendar.DayEnd(p.Zone, a.Now)-a.Now) // then hits are free
+		until = min(until, f.calendar.DayEnd(p.Zone, a.Now)-a.Now) // then hits are free
 	}
 	shard, entry := f.entry(c.lookup.name)
 	shard.Lock()
