@@ -196,6 +196,13 @@ var exampleTests = map[string]func(*scene){
 		}
 		rig.Spent(s.T, s.koalagate, "rule_no=202&act=login&account=ann", 0)
 	},
+	"edge-quota.conf": func(s *scene) {
+		// Its limit is for Envoys that decide by themselves, which the tests of Envoy start.
+		for range 3 {
+			rig.WantStatus(s.T, 200, "GET", s.envoy.URL+"/", "X-Tenant: acme")
+			s.take("domain=edge&tenant=acme", "0")
+		}
+	},
 	"crawlers.conf": func(s *scene) {
 		for _, g := range []*e2e.Gateway{s.envoy, s.nginx} {
 			rig.WantStatus(s.T, 403, "GET", g.URL+"/", "User-Agent: GPTBot/1.2")

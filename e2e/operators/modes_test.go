@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	rlqsv3 "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -78,6 +80,23 @@ func TestModesOfEveryDoorOverUnixSockets(t *testing.T) {
 		doorname.RateLimit: func() bool {
 			r, err := rig.ShouldRateLimit(rig.RateLimiter(t, k), rig.Descriptors("k=v"))
 			return err == nil && r.GetOverallCode().String() == "OK"
+		},
+		doorname.Quota: func() bool {
+			stream, err := rlqsv3.NewRateLimitQuotaServiceClient(conn).StreamRateLimitQuotas(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = stream.CloseSend() }()
+			if err := stream.Send(&rlqsv3.RateLimitQuotaUsageReports{Domain: "shop", BucketQuotaUsages: []*rlqsv3.RateLimitQuotaUsageReports_BucketQuotaUsage{{
+				BucketId: &rlqsv3.BucketId{Bucket: map[string]string{"k": "v"}}, NumRequestsAllowed: 1,
+			}}}); err != nil {
+				t.Fatal(err)
+			}
+			got, err := stream.Recv()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got.GetBucketAction()[0].GetQuotaAssignmentAction().GetRateLimitStrategy().GetBlanketRule() == typev3.RateLimitStrategy_ALLOW_ALL
 		},
 		doorname.Koala: func() bool {
 			_, body := call("http", "GET", "/rule/take?any=1", "")
