@@ -19,8 +19,8 @@ type Operated struct {
 	Files  []string // rule files of two versions
 }
 
-// Operated starts an instance with counters in Redis and versions of n rules, the first of which
-// is first followed by return=1.
+// Operated starts an instance with counters in Redis, n exceptions, and versions of n rules, the
+// first of which is the text first, followed by return=1.
 func (s *Stage) Operated(ctx context.Context, binary, dir, redis, first string, n int) (*Operated, error) {
 	o := &Operated{Binary: binary}
 	for count := 8; count <= 9; count++ {
@@ -52,7 +52,7 @@ func (s *Stage) Operated(ctx context.Context, binary, dir, redis, first string, 
 	if err := eventually(k.Program, k.ready); err != nil {
 		return nil, err
 	}
-	return o, o.except(ctx, 10_000)
+	return o, o.except(ctx, n)
 }
 
 // except adds n exceptions, of users that nobody else is.

@@ -22,10 +22,9 @@ const maxOperated = 1000 << 20
 // it of all; the long form asks until most questions have their answers, and states each.
 func TestHostileOperatorsLetNothingPass(t *testing.T) {
 	h := rig.NewFixture(t)
-	const many = 10_000
-	span, asking := 400*time.Millisecond, 3
+	many, span, asking := 2_000, 400*time.Millisecond, 3
 	if *long {
-		span, asking = 5*time.Second, 8
+		many, span, asking = 10_000, 5*time.Second, 8
 	}
 	k := rig.Must(h.Stage.Operated(t.Context(), h.Released(), h.Dir, h.Redis().URL(), "rule : [count] [uid=+] [time=3600; count=1]", many))(t)
 	app := h.App()
