@@ -57,7 +57,7 @@ var errTooLong = errors.New("it took too long beside the decisions; ask for less
 // answer answers a request of a route: beside decisions and in its turn, if it takes long.
 func (s *server) answer(one *route, w http.ResponseWriter, r *http.Request) error {
 	if one.work == light || one.work == byBody && r.ContentLength >= 0 && r.ContentLength <= smallBody {
-		return one.answer(s, w, r)
+		return paced(r.Context(), s, one, w, r)
 	}
 	of := s.line
 	if one.work == brief {
@@ -76,9 +76,16 @@ func (s *server) answer(one *route, w http.ResponseWriter, r *http.Request) erro
 	defer free()
 	ctx, cancel := context.WithTimeoutCause(r.Context(), most, errTooLong)
 	defer cancel()
-	err := one.answer(s, w, r.WithContext(pace.With(ctx)))
+	err := paced(ctx, s, one, w, r)
 	if err != nil && errors.Is(context.Cause(ctx), errTooLong) {
 		return problem(http.StatusServiceUnavailable, "%v", errTooLong)
 	}
 	return err
+}
+
+// paced answers a request with pauses, the last of which is after the answer.
+func paced(ctx context.Context, s *server, one *route, w http.ResponseWriter, r *http.Request) error {
+	ctx = pace.With(ctx)
+	defer pace.Rest(ctx)
+	return one.answer(s, w, r.WithContext(ctx))
 }

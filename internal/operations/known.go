@@ -1,11 +1,13 @@
 package operations
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/internal/spelling"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -14,14 +16,17 @@ import (
 const maxKnown = 20
 
 // checkKnown returns an InputError if no rule knows a parameter of an identity, which is then
-// misspelled or belongs to a request.
-func (d *Desk) checkKnown(set *rules.Set, params *rules.Params) error {
+// misspelled or belongs to a request, or the error of ctx.
+func (d *Desk) checkKnown(ctx context.Context, set *rules.Set, params *rules.Params) error {
 	for _, p := range params.List() {
 		if set.Uses(p.Name) {
 			continue
 		}
 		all := make(map[string]bool)
 		for _, r := range set.Rules {
+			if err := pace.Step(ctx); err != nil {
+				return err
+			}
 			for _, name := range r.CountsBy() {
 				all[name] = true
 			}

@@ -93,7 +93,7 @@ func (d *Desk) Why(ctx context.Context, q *Question) (*Why, error) {
 	params := rules.MakeParams(q.Params)
 	ban := d.engine.Ban(params)
 	if ban == nil {
-		if err := d.checkKnown(set, params); err != nil {
+		if err := d.checkKnown(ctx, set, params); err != nil {
 			return nil, err
 		}
 	}

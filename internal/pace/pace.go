@@ -32,6 +32,16 @@ func With(ctx context.Context) context.Context {
 	return context.WithValue(ctx, key{}, &pacer{time.Now()})
 }
 
+// Rest pauses at the end of work that has begun a slice, even a short one: what waits for its
+// turn would otherwise follow at once, and many short pieces of work would keep the scheduler from
+// looking for calls as one long piece does. It also pauses if the context has ended.
+func Rest(ctx context.Context) {
+	if p, ok := ctx.Value(key{}).(*pacer); ok && time.Since(p.began) >= slice/10 {
+		delay.Wait(context.WithoutCancel(ctx), pause)
+		p.began = time.Now()
+	}
+}
+
 // Pauses returns a function that calls Step and reports whether the work goes on. It is nil if
 // the context is not one of With.
 func Pauses(ctx context.Context) func() bool {

@@ -54,3 +54,35 @@ func TestStepEndsWithItsContext(t *testing.T) {
 		}
 	})
 }
+
+// The end of work is a pause, also for callers who have left, unless there was next to none.
+func TestRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			name string
+			ctx  func(context.Context) context.Context
+			left bool
+			work time.Duration
+			want time.Duration
+		}{
+			{"a short piece", With, false, slice / 10, pause},
+			{"a long piece", With, false, time.Hour, pause},
+			{"of a caller who has left", With, true, slice, pause},
+			{"next to no work", With, false, slice/10 - 1, 0},
+			{"without pauses", func(ctx context.Context) context.Context { return ctx }, false, time.Hour, 0},
+		} {
+			ctx, leave := context.WithCancel(t.Context())
+			ctx = c.ctx(ctx)
+			if c.left {
+				leave()
+			}
+			time.Sleep(c.work)
+			begin := time.Now()
+			Rest(ctx)
+			if got := time.Since(begin); got != c.want {
+				t.Errorf("%s: it paused for %v; want %v", c.name, got, c.want)
+			}
+			leave()
+		}
+	})
+}
