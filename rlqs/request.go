@@ -83,8 +83,8 @@ func (u *usage) read(f wire.Fields) error {
 
 // appendID appends the id of a bucket in wire form with its entries ordered by their keys:
 // the order in which Envoy sends them may change.
-func appendID(b, id []byte, entries []mapping.Entry) ([]byte, error) {
-	entries, err := readID(entries, id)
+func appendID(b, id []byte) ([]byte, error) {
+	entries, err := readID(id)
 	if err != nil {
 		return b, err
 	}
@@ -101,10 +101,9 @@ func appendID(b, id []byte, entries []mapping.Entry) ([]byte, error) {
 
 var errNotUTF8 = errors.New("an entry is not UTF-8")
 
-// readID replaces the content of entries by the entries of an id in wire form.
-// An id in which a text is not UTF-8 is an error: Envoy could not read an answer to it.
-func readID(entries []mapping.Entry, id []byte) ([]mapping.Entry, error) {
-	entries = entries[:0]
+// readID returns the entries of an id in wire form. An id in which a text is not UTF-8 is an
+// error: Envoy could not read an answer to it.
+func readID(id []byte) (entries []mapping.Entry, err error) {
 	text := string(id)
 	f := wire.Read(id)
 	for f.Next() {

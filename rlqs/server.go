@@ -75,7 +75,6 @@ type Server struct {
 	gate        door.Gate
 	certificate func(context.Context) []byte
 	exceeded    func(string)
-	logger      *slog.Logger
 	unassigned  unassigned
 	failed      loglimit.Warner
 	questions   door.Pool[door.Question]
@@ -101,7 +100,7 @@ func New(o Options) *Server {
 	return &Server{
 		gate:        door.Gate{Engine: o.Engine, Mapping: o.Mapping},
 		certificate: o.Certificate, exceeded: o.Exceeded,
-		logger: o.Logger, unassigned: unassigned{logger: o.Logger}, failed: loglimit.Warner{Logger: o.Logger},
+		unassigned: unassigned{logger: o.Logger}, failed: loglimit.Warner{Logger: o.Logger},
 		streams: make(map[*stream]struct{}), holders: make(map[holder]*stream),
 	}
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/doorname"
-	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/wire"
 )
 
@@ -42,8 +41,7 @@ type stream struct {
 	buckets map[string]*bucket
 
 	reply   []byte
-	key     []byte          // memory of ids
-	entries []mapping.Entry // memory of ids
+	key     []byte // memory of ids
 	touched []*bucket
 }
 
@@ -152,7 +150,7 @@ func (t *stream) use(u *usage, now time.Time) {
 func (t *stream) find(u *usage, now time.Time) *bucket {
 	var err error
 	bound := BoundBuckets
-	switch t.key, err = appendID(t.key[:0], u.id, t.entries); {
+	switch t.key, err = appendID(t.key[:0], u.id); {
 	case err != nil:
 		t.server.exceeded(BoundID)
 		return nil
@@ -178,7 +176,7 @@ func (t *stream) find(u *usage, now time.Time) *bucket {
 // add adds a bucket.
 func (t *stream) add(id string, u *usage, now time.Time) *bucket {
 	b := &bucket{id: id}
-	b.entries, _ = readID(nil, []byte(id)) // appendID wrote it
+	b.entries, _ = readID([]byte(id)) // appendID wrote it
 	cameBack := u.elapsed >= 1
 	if t.identity != "" {
 		b.holder = t.holderOf(t.identity, id)
