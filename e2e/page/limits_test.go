@@ -12,6 +12,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/koalagate/koalagate/e2e"
 )
 
 const importedLimits = `domain: edge
@@ -23,34 +25,47 @@ descriptors:
 - {key: tier, value: "<b>gold</b>", shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 0}}
 `
 
+// rateLimit starts an instance in the place of envoyproxy/ratelimit, with importedLimits and Redis.
+func (f *fleet) rateLimit(settings ...string) *e2e.Koalagate {
+	f.Helper()
+	var err error
+	if f.redis, err = f.stage.Redis(); err != nil {
+		f.Fatal(err)
+	}
+	root := f.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "config"), 0o700); err != nil {
+		f.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "config", "limits.yaml"), []byte(importedLimits), 0o600); err != nil {
+		f.Fatal(err)
+	}
+	k, err := f.stage.RateLimit(binary, append([]string{"REDIS_URL=" + f.redis.URL(), "RUNTIME_ROOT=" + root, "RUNTIME_WATCH_ROOT=false", redisBudget}, settings...)...)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return k
+}
+
+// askLimit asks about a user of the route r1, and returns the status.
+func (f *fleet) askLimit(k *e2e.Koalagate, user string) int {
+	f.Helper()
+	body := `{"domain":"edge","descriptors":[{"entries":[{"key":"route","value":"r1"},{"key":"user","value":"` + user + `"}]}]}`
+	answer, err := http.Post("http://"+k.HTTP+"/json", "application/json", strings.NewReader(body))
+	if err != nil {
+		f.Fatal(err)
+	}
+	answer.Body.Close()
+	return answer.StatusCode
+}
+
 // In the place of envoyproxy/ratelimit, an operator sees the imported limits, and which of
 // them applies to a descriptor, whatever its values are.
 func TestImportedLimits(t *testing.T) {
 	f := newFleet(t)
-	var err error
-	if f.redis, err = f.stage.Redis(); err != nil {
-		t.Fatal(err)
-	}
-	root := t.TempDir()
-	if err := os.Mkdir(filepath.Join(root, "config"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root, "config", "limits.yaml"), []byte(importedLimits), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	k, err := f.stage.RateLimit(binary, "REDIS_URL="+f.redis.URL(), "RUNTIME_ROOT="+root, "RUNTIME_WATCH_ROOT=false", redisBudget)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := f.rateLimit()
 	for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
-		body := `{"domain":"edge","descriptors":[{"entries":[{"key":"route","value":"r1"},{"key":"user","value":"ann"}]}]}`
-		answer, err := http.Post("http://"+k.HTTP+"/json", "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer.Body.Close()
-		if answer.StatusCode != want {
-			t.Fatalf("call %d: %d; want %d", i, answer.StatusCode, want)
+		if status := f.askLimit(k, "ann"); status != want {
+			t.Fatalf("call %d: %d; want %d", i, status, want)
 		}
 	}
 	w := open(t, k.Admin, "", desk)
@@ -81,32 +96,8 @@ func TestImportedLimits(t *testing.T) {
 func TestExceptionOfImportedLimit(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	var err error
-	if f.redis, err = f.stage.Redis(); err != nil {
-		t.Fatal(err)
-	}
-	root := t.TempDir()
-	if err := os.Mkdir(filepath.Join(root, "config"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root, "config", "limits.yaml"), []byte(importedLimits), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	k, err := f.stage.RateLimit(binary, "REDIS_URL="+f.redis.URL(), "RUNTIME_ROOT="+root, "RUNTIME_WATCH_ROOT=false", redisBudget,
-		"KOALAGATE_ADMIN_TOKEN="+changeToken, "KOALAGATE_DECISION_LOG_PARAMS=all")
-	if err != nil {
-		t.Fatal(err)
-	}
-	call := func(user string) int {
-		t.Helper()
-		body := `{"domain":"edge","descriptors":[{"entries":[{"key":"route","value":"r1"},{"key":"user","value":"` + user + `"}]}]}`
-		answer, err := http.Post("http://"+k.HTTP+"/json", "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer.Body.Close()
-		return answer.StatusCode
-	}
+	k := f.rateLimit("KOALAGATE_ADMIN_TOKEN="+changeToken, "KOALAGATE_DECISION_LOG_PARAMS=all")
+	call := func(user string) int { return f.askLimit(k, user) }
 	for _, user := range []string{"ann", "bob"} {
 		f.until(user+" is refused", func() bool { return call(user) == http.StatusTooManyRequests })
 	}
