@@ -138,8 +138,8 @@ func marked(text string) string {
 	return strings.Join(parts, "")
 }
 
-// roffEscapes replaces what roff would read as an escape or a request. Its hyphens could not be
-// copied as those of a shell.
+// roffEscapes replaces what roff would read as an escape or a request, and hyphens, which
+// roff would display as a character that no shell reads as one.
 var roffEscapes = strings.NewReplacer(`\`, `\e`, `-`, `\-`, "\n.", "\n\\&.", "\n'", "\n\\&'")
 
 // roff returns text as roff displays it.

@@ -12,8 +12,8 @@ import (
 	"github.com/koalagate/koalagate/e2e/internal/rig"
 )
 
-// offered sends requests of a tenant at a rate per second until ctx ends, and returns the
-// numbers of those that passed and of all. The senders do not catch up on what a busy machine
+// offered sends requests of a tenant at a rate per second until ctx ends, and returns how
+// many passed and how many it sent. The senders do not catch up on requests that a busy machine
 // made them miss.
 func offered(ctx context.Context, t *testing.T, url, tenant string, rate int) func() (passed, all int64) {
 	t.Helper()

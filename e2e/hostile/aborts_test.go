@@ -64,8 +64,8 @@ func TestHostileAbortsReachNothingUndecided(t *testing.T) {
 	if err := k.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	// koalagate and the gateways get these requests after those that were abandoned, so that
-	// one of those that passes has arrived by the time at which the last of these is answered.
+	// koalagate and the gateways get these requests after the abandoned ones: an abandoned request
+	// that passes has arrived at the application before the last of these has its answer.
 	const after = "after"
 	for range 4 {
 		for name, e := range entrances {

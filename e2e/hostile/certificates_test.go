@@ -102,7 +102,7 @@ var forgedIdentities = []string{
 }
 
 // securedGateways starts a gateway for koalagate over mutual TLS, with fields for the files of
-// the authority, the certificate and its key. The lines are those of its page.
+// the authority, the certificate and its key. Its page has the same lines.
 var securedGateways = map[string]func(h *rig.Fixture, app string, k *e2e.Koalagate, ca string, c caller) (*e2e.Gateway, error){
 	"nginx": func(h *rig.Fixture, app string, k *e2e.Koalagate, ca string, c caller) (*e2e.Gateway, error) {
 		lines := "proxy_pass https://koalagate/v1/auth-request;\nproxy_ssl_trusted_certificate " + ca + ";\nproxy_ssl_verify on;\nproxy_ssl_name koalagate;\n"

@@ -167,7 +167,7 @@ func newAsking(t *testing.T, many int) *asking {
 // isAdding reports whether the question adds exceptions.
 func isAdding(line string) bool { return line == "POST exceptions" }
 
-// hasAdded reports whether exceptions are there beside the first ones.
+// hasAdded reports whether a question has added exceptions to the first ones.
 func (a *asking) hasAdded() bool { return a.server.Exceptions.Counts()[exceptions.Allow] > a.many }
 
 // except removes the exceptions that a question has added.

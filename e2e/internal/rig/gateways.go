@@ -59,7 +59,7 @@ func (h *Fixture) EnvoyHTTPWith(app *e2e.App, k *e2e.Koalagate, pairs ...[2]stri
 // Port returns the port of an address.
 func Port(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
 
-// grpcEndpoints replaces the gRPC address of samples by those of instances.
+// grpcEndpoints replaces the gRPC address of samples by the addresses of instances.
 func grpcEndpoints(instances []*e2e.Koalagate) [2]string {
 	const endpoint = "        - endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: %s } } }\n"
 	var endpoints strings.Builder
