@@ -87,7 +87,8 @@ type Hooks struct {
 	// Expected is called with a published set that may come into force soon, while others
 	// decide, and Forgotten when the set is not needed any more, also while Expected runs for
 	// another one.
-	Expected, Forgotten func(*rules.Set)
+	Expected  func(context.Context, *rules.Set)
+	Forgotten func(*rules.Set)
 	// Matches is called before Decision with the rules that matched; see
 	// engine.ObserveMatches.
 	Matches func(*engine.Call, *rules.Set, []rules.Match, *engine.Answer)

@@ -1,11 +1,15 @@
 package exceptions_test
 
 import (
+	"context"
 	"log/slog"
+	"strconv"
 	"testing"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/exceptions"
+	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -27,7 +31,7 @@ func TestExpectedRules(t *testing.T) {
 			add("stays")
 			gone := add("goes")
 			if expected {
-				k.Expect(next)
+				k.Expect(t.Context(), next)
 			}
 			add("comes")
 			if _, err := k.Remove(t.Context(), gone); err != nil {
@@ -60,16 +64,95 @@ func TestForgottenRules(t *testing.T) {
 	if _, err := k.Add(t.Context(), []exceptions.Exception{x}); err != nil {
 		t.Fatal(err)
 	}
-	k.Expect(next)
+	k.Expect(t.Context(), next)
 	before := resolved
 	k.Forget(other)
 	if k.Use(next); resolved != before {
 		t.Errorf("resolved %d times again at the instant of the rules", resolved-before)
 	}
-	k.Expect(other)
+	k.Expect(t.Context(), other)
 	k.Forget(other)
 	before = resolved
 	if k.Use(other); resolved == before {
 		t.Error("forgotten rules were prepared")
+	}
+}
+
+// Questions and changes do not wait while exceptions are made ready for new rules, and changes
+// meanwhile are in force by them.
+func TestNewRulesHoldUpNothing(t *testing.T) {
+	for name, renew := range map[string]func(k *exceptions.Keeper, next *rules.Set){
+		"rules":          func(k *exceptions.Keeper, next *rules.Set) { k.Use(next) },
+		"expected rules": func(k *exceptions.Keeper, next *rules.Set) { k.Expect(t.Context(), next); k.Use(next) },
+		"limits":         func(k *exceptions.Keeper, _ *rules.Set) { k.UseLimits() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var meanwhile func()
+			limits := func(path string, values map[string]string) (rules.Match, map[string]string, error) {
+				if change := meanwhile; change != nil {
+					meanwhile = nil
+					change()
+				}
+				return rules.Match{Rule: new(rules.Rule), Identity: []byte(path + values["k"])}, values, nil
+			}
+			k := exceptions.New(exceptions.Options{Logger: slog.New(slog.DiscardHandler), Limits: limits})
+			k.Use(parseRules(t, ruleText))
+			add := func(value string) {
+				x := exception(0, "", exceptions.Allow)
+				x.Limit, x.Identity = "d.k", map[string]string{"k": value}
+				if _, err := k.Add(t.Context(), []exceptions.Exception{x}); err != nil {
+					t.Error(err)
+				}
+			}
+			add("before")
+			meanwhile = func() {
+				if n := count(k); n != 1 {
+					t.Errorf("%d exceptions are counted; want 1", n)
+				}
+				add("meanwhile")
+			}
+			renew(k, parseRules(t, ruleText))
+			if meanwhile != nil {
+				t.Fatal("nothing was resolved")
+			}
+			m := memory.New(memory.Options{})
+			defer m.Close()
+			e := engine.New(parseRules(t, ruleText), wiring.CountIn(m), engine.WithExceptions(k.Engine()))
+			for _, value := range []string{"before", "meanwhile"} {
+				if e.Exception(&rules.Match{Rule: new(rules.Rule), Identity: []byte("d.k" + value)}) == nil {
+					t.Errorf("the exception of %s is not in force", value)
+				}
+			}
+		})
+	}
+}
+
+// stepping is a context that counts the steps of work.
+type stepping struct {
+	context.Context
+	steps int
+}
+
+func (s *stepping) Err() error {
+	s.steps++
+	return nil
+}
+
+// Exceptions are made ready for expected rules in steps, between which decisions go on.
+func TestExpectingPauses(t *testing.T) {
+	const n = 100
+	k := exceptions.New(exceptions.Options{Logger: slog.New(slog.DiscardHandler)})
+	k.Use(parseRules(t, ruleText))
+	list := make([]exceptions.Exception, n)
+	for i := range list {
+		list[i] = exception(1, "user-"+strconv.Itoa(i), exceptions.Allow)
+	}
+	if _, err := k.Add(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	s := &stepping{Context: t.Context()}
+	k.Expect(s, parseRules(t, ruleText))
+	if s.steps < 2*n {
+		t.Errorf("%d steps for %d exceptions; want one for each to resolve it, and one to find it", s.steps, n)
 	}
 }

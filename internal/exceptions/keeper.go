@@ -63,11 +63,11 @@ type Keeper struct {
 	// mu is held for moments only: new rules and questions do not wait for Redis.
 	mu       sync.Mutex
 	set      *rules.Set                  // by which resolved was made
-	uses     uint64                      // of Use and UseLimits
+	edits    uint64                      // of set, ordered and resolved
 	ordered  []*Exception                // the same, the one that ends next first; a change replaces the list
 	resolved map[string]engine.Exception // by ID; without exceptions that the rules do not allow
-	next     *rules.Set                  // may replace set soon; nil if none may
-	ahead    map[string]engine.Exception // resolved by next
+	next     *view                       // ready, of a set that may replace this one soon; nil if none may
+	expected uint64                      // edits when next was made
 }
 
 const defaultMax = 100_000
@@ -106,50 +106,55 @@ func (k *Keeper) Now() time.Time {
 	return k.now().Add(time.Duration(k.records.ahead.Load()))
 }
 
-// Expect resolves the exceptions by a rule set ahead of its Use, which then takes less time:
-// a published version with 100,000 exceptions comes into force at its instant. Nothing waits
-// for it. The set takes the place of the one that was expected before.
-func (k *Keeper) Expect(set *rules.Set) {
-	ahead := make(map[string]engine.Exception)
-	for _, x := range k.inForce() {
-		if resolved, _, err := x.resolve(set, k.limits); err == nil {
-			ahead[x.ID] = resolved
-		}
+// Expect makes the exceptions ready for a rule set ahead of its Use, which then takes a moment,
+// also with 100,000 exceptions, unless they change meanwhile: a published version comes into force
+// at its instant. It works in pauses of decisions, and nothing waits for it. The set takes the
+// place of the one that was expected before. The end of ctx does not end the work.
+func (k *Keeper) Expect(ctx context.Context, set *rules.Set) {
+	pause := pausing(ctx)
+	k.mu.Lock()
+	next, edits := &view{set: set, ordered: k.ordered, resolved: make(map[string]engine.Exception)}, k.edits
+	k.mu.Unlock()
+	k.prepare(next, pause)
+	for i := range next.ready.fresh {
+		pause()
+		next.resolved[next.ready.fresh[i].ID] = next.ready.fresh[i]
 	}
+	next.ready.fresh = nil
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.next, k.ahead = set, ahead
+	k.next, k.expected = next, edits
 }
 
 // Forget drops what Expect prepared for a set. Another set that is expected stays so.
 func (k *Keeper) Forget(set *rules.Set) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.next == set {
-		k.next, k.ahead = nil, nil
+	if k.next != nil && k.next.set == set {
+		k.next = nil
 	}
 }
 
-// Use resolves the exceptions by a rule set. It must be called before the set decides.
+// Use resolves the exceptions by a rule set, in pauses of decisions. It must be called before the
+// set decides.
 func (k *Keeper) Use(set *rules.Set) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.uses++
-	k.resolved = make(map[string]engine.Exception)
-	if k.set = set; set == k.next {
-		k.resolved, k.next, k.ahead = k.ahead, nil, nil
-	}
-	k.apply()
+	k.renew(pausing(context.Background()), func(v *view) {
+		v.set, v.resolved = set, make(map[string]engine.Exception)
+		if k.next == nil || k.next.set != set {
+			return
+		}
+		v.resolved = k.next.resolved
+		if k.edits == k.expected {
+			v.ready = k.next.ready
+		}
+	})
+	k.Forget(set)
 }
 
-// UseLimits resolves the exceptions by the current imported limits. It is called after the
-// limits changed.
+// UseLimits resolves the exceptions by the current imported limits, in pauses of decisions. It is
+// called after the limits changed.
 func (k *Keeper) UseLimits() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.uses++
-	k.resolved = make(map[string]engine.Exception)
-	k.apply()
+	k.renew(pausing(context.Background()), func(v *view) { v.resolved = make(map[string]engine.Exception) })
 }
 
 // Add adds exceptions, all of them or none, and returns them as they are in force. Those
@@ -305,5 +310,6 @@ func (k *Keeper) drop(now time.Time, pause func()) []Exception {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ordered = left
+	k.edits++
 	return ended
 }

@@ -26,32 +26,66 @@ func pausing(ctx context.Context) (pause func()) {
 	}
 }
 
-// replace replaces the exceptions: in pauses of decisions, for which neither new rules nor
-// questions wait. k.changing is held.
-func (k *Keeper) replace(all map[string]*Exception, ordered []*Exception, pause func()) {
-	k.mu.Lock()
-	set, resolved, uses := k.set, k.resolved, k.uses
-	k.mu.Unlock()
-	ready := k.pass(set, resolved, ordered, pause)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.all, k.ordered = all, ordered
-	if k.uses != uses {
-		k.apply()
-		return
-	}
-	k.use(ready)
+// view is what the exceptions for the engine are made of.
+type view struct {
+	set      *rules.Set // nil for none yet
+	ordered  []*Exception
+	resolved map[string]engine.Exception // by ID; what is missing is resolved anew
+	ready    *passed                     // nil if it must be made
 }
 
-// apply passes the exceptions to the engine. k.mu is held.
-func (k *Keeper) apply() { k.use(k.pass(k.set, k.resolved, k.ordered, func() {})) }
+// maxAttempts is how often the exceptions are made ready anew because others changed them
+// meanwhile, before the others have to wait.
+const maxAttempts = 3
 
-// pass resolves exceptions by a rule set, nil for none yet, for the engine. Those of resolved are
-// known by their IDs.
-func (k *Keeper) pass(set *rules.Set, resolved map[string]engine.Exception, ordered []*Exception, pause func()) *passed {
-	if set == nil {
-		return nil
+// renew passes the exceptions to the engine as they are after a change of their view: in pauses of
+// decisions, for which neither new rules nor questions wait, unless there are several changes at a
+// time. The change may be repeated.
+func (k *Keeper) renew(pause func(), change func(v *view)) {
+	for range maxAttempts {
+		k.mu.Lock()
+		v, edits := k.viewAfter(change), k.edits
+		k.mu.Unlock()
+		k.prepare(v, pause)
+		k.mu.Lock()
+		isCurrent := k.edits == edits
+		if isCurrent {
+			k.use(v)
+		}
+		k.mu.Unlock()
+		if isCurrent {
+			return
+		}
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	v := k.viewAfter(change)
+	k.prepare(v, func() {})
+	k.use(v)
+}
+
+// viewAfter returns the view after a change. k.mu is held.
+func (k *Keeper) viewAfter(change func(v *view)) *view {
+	v := &view{set: k.set, ordered: k.ordered, resolved: k.resolved}
+	change(v)
+	return v
+}
+
+// replace replaces the exceptions. k.changing is held.
+func (k *Keeper) replace(all map[string]*Exception, ordered []*Exception, pause func()) {
+	k.all = all
+	k.renew(pause, func(v *view) { v.ordered = ordered })
+}
+
+// prepare makes the exceptions of a view ready for the engine, unless they are.
+func (k *Keeper) prepare(v *view, pause func()) {
+	if v.ready == nil && v.set != nil {
+		v.ready = k.pass(v.set, v.resolved, v.ordered, pause)
+	}
+}
+
+// pass resolves exceptions by a rule set for the engine. Those of resolved are known by their IDs.
+func (k *Keeper) pass(set *rules.Set, resolved map[string]engine.Exception, ordered []*Exception, pause func()) *passed {
 	now := k.Now()
 	p := &passed{list: make([]engine.Exception, 0, len(ordered))}
 	for _, x := range after(ordered, now) {
@@ -70,8 +104,11 @@ func (k *Keeper) pass(set *rules.Set, resolved map[string]engine.Exception, orde
 	return p
 }
 
-// use passes exceptions to the engine that are resolved by the current rules. k.mu is held.
-func (k *Keeper) use(p *passed) {
+// use makes a view the current one, and passes its exceptions to the engine. k.mu is held.
+func (k *Keeper) use(v *view) {
+	k.set, k.ordered, k.resolved = v.set, v.ordered, v.resolved
+	k.edits++
+	p := v.ready
 	if p == nil {
 		return
 	}

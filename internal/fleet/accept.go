@@ -1,8 +1,10 @@
 package fleet
 
 import (
+	"context"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -17,7 +19,8 @@ func (m *Member) accept(v *version) {
 	m.mu.Unlock()
 	var changes *reload.Changes
 	if before != nil {
-		changes = reload.ChangesOf(rules.Compare(before.set, v.set))
+		// The version decides already; only its description waits for the pauses.
+		changes = reload.ChangesOf(rules.ComparePausing(before.set, v.set, pace.Pauses(pace.With(context.Background()))))
 	}
 	m.problem = ""
 	state := m.change(func(s *reload.State) {

@@ -28,7 +28,9 @@ func TestVersionsAreExpected(t *testing.T) {
 			*to = append(*to, set)
 		}
 	}
-	i := startInstance(t, r, func(o *MemberOptions) { o.Expect, o.Forget = note(&expected), note(&forgotten) })
+	i := startInstance(t, r, func(o *MemberOptions) {
+		o.Expect, o.Forget = func(_ context.Context, set *rules.Set) { note(&expected)(set) }, note(&forgotten)
+	})
 	livingInstances(t, r, 1)
 	everywhere(t, r, mustPropose(t, r, 1), i)
 	everywhere(t, r, mustPropose(t, r, 2), i)
@@ -75,7 +77,7 @@ func TestProposalsDoNotWaitForAPrune(t *testing.T) {
 	slow := &slowPrune{began: make(chan struct{}), end: make(chan struct{})}
 	own.client.AddHook(slow)
 	var expected atomic.Int64
-	i := startInstance(t, own, func(o *MemberOptions) { o.Expect = func(*rules.Set) { expected.Add(1) } })
+	i := startInstance(t, own, func(o *MemberOptions) { o.Expect = func(context.Context, *rules.Set) { expected.Add(1) } })
 	t.Cleanup(func() { close(slow.end) }) // before the instance ends
 	livingInstances(t, publisher, 1)
 	everywhere(t, publisher, mustPropose(t, publisher, 1), i)

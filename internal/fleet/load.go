@@ -86,7 +86,7 @@ func (m *Member) loadUntil(ctx context.Context) {
 		case j := <-m.jobs:
 			v, err := m.load(pace.With(ctx), j)
 			if err == nil {
-				m.o.Expect(v.set)
+				m.o.Expect(ctx, v.set)
 			}
 			m.finished <- loadResult{j.number, v, err}
 		}

@@ -41,7 +41,8 @@ type MemberOptions struct {
 	// Expect is called with each set that was loaded and may come into force, before the
 	// instance says that it is ready. Forget is called with such a set that is not needed any
 	// more, also while Expect runs for another one. Both may be nil.
-	Expect, Forget func(*rules.Set)
+	Expect func(context.Context, *rules.Set)
+	Forget func(*rules.Set)
 	// Try is called with the version of a trial when it begins, and with nil when it
 	// ends, by one goroutine at a time. It may be nil.
 	Try func(*Tried)
@@ -109,7 +110,7 @@ func NewMember(o MemberOptions) *Member {
 		o.Describe = func() Instance { return Instance{} }
 	}
 	if o.Expect == nil {
-		o.Expect = func(*rules.Set) {}
+		o.Expect = func(context.Context, *rules.Set) {}
 	}
 	if o.Forget == nil {
 		o.Forget = func(*rules.Set) {}
