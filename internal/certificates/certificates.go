@@ -62,21 +62,49 @@ func Load(files Files, logger *slog.Logger) (*Certificates, error) {
 // a handshake does.
 func (c *Certificates) NotAfter() time.Time { return c.current().Certificates[0].Leaf.NotAfter }
 
+// Ending is a connection that TLS runs over. After EndAt it reads nothing that arrives at the time
+// or later.
+type Ending interface{ EndAt(time.Time) }
+
 // ServerConfig returns the configuration of a server that reloads the files at every
 // handshake. The server offers the protocols by ALPN, such as http/1.1;
-// without any it does not use ALPN.
+// without any it does not use ALPN. A connection that is Ending ends with the certificate of its
+// caller.
 func (c *Certificates) ServerConfig(protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			config := c.current()
-			if len(protocols) > 0 {
-				config = config.Clone()
-				config.NextProtos = protocols
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			config := c.current().Clone()
+			config.NextProtos = protocols
+			if conn, ends := hello.Conn.(Ending); ends && config.ClientCAs != nil {
+				verify := config.VerifyConnection
+				config.VerifyConnection = func(s tls.ConnectionState) error {
+					conn.EndAt(validUntil(s.VerifiedChains))
+					if verify == nil {
+						return nil
+					}
+					return verify(s)
+				}
 			}
 			return config, nil
 		},
 	}
+}
+
+// validUntil returns the time at which the last of some chains of certificates expires.
+func validUntil(chains [][]*x509.Certificate) (end time.Time) {
+	for _, chain := range chains {
+		first := chain[0].NotAfter
+		for _, one := range chain[1:] {
+			if one.NotAfter.Before(first) {
+				first = one.NotAfter
+			}
+		}
+		if first.After(end) {
+			end = first
+		}
+	}
+	return end
 }
 
 // current returns the configuration for a connection that begins now.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
+	"errors"
 	"log/slog"
 	"net"
 	"strings"
@@ -153,6 +155,64 @@ func TestClientNameIsRequired(t *testing.T) {
 		_, _ = client.Close(), l.Close()
 		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", name, err, want)
+		}
+	}
+}
+
+// ending is a connection that notes until when it may be used.
+type ending struct {
+	net.Conn
+	until time.Time
+}
+
+func (e *ending) EndAt(at time.Time) { e.until = at }
+
+// A connection ends with the certificate of its caller, or with the authority if that expires
+// earlier.
+func TestConnectionsEndWithTheCertificatesOfTheirCallers(t *testing.T) {
+	v := certs.NewVault(t)
+	ca := v.Authority("ca")
+	v.Serve(v.Sign(ca, "server"))
+	v.Files.ClientCA = v.Path("ca.crt")
+	v.Write(v.Files.ClientCA, ca.Cert)
+	loaded, err := certificates.Load(v.Files, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca.Cert)
+	block, _ := pem.Decode(ca.Cert)
+	authority, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	soon := time.Now().Add(time.Minute).Truncate(time.Second)
+	for name, c := range map[string]struct{ expires, want time.Time }{
+		"a certificate":                      {soon, soon},
+		"a certificate beyond its authority": {authority.NotAfter.Add(time.Hour), authority.NotAfter},
+	} {
+		p, err := ca.SignUntil("gateway", c.expires)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair, err := tls.X509KeyPair(p.Cert, p.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, server := net.Pipe()
+		called := make(chan error, 1)
+		go func() {
+			conn := tls.Client(client, &tls.Config{RootCAs: roots, ServerName: "server", Certificates: []tls.Certificate{pair}})
+			called <- conn.HandshakeContext(t.Context())
+		}()
+		e := &ending{Conn: server}
+		conn := tls.Server(e, loaded.ServerConfig("http/1.1"))
+		if err := errors.Join(conn.HandshakeContext(t.Context()), <-called); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		_, _ = client.Close(), server.Close()
+		if !e.until.Equal(c.want) {
+			t.Errorf("%s: the connection ends at %v; want %v", name, e.until, c.want)
 		}
 	}
 }

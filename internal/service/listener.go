@@ -111,15 +111,26 @@ type limitedConn struct {
 	listener *limitedListener
 	peer     netip.Addr
 	heard    atomic.Int64 // when the peer last sent anything, in Unix nanoseconds
+	end      atomic.Int64 // from when on nothing is read, in Unix nanoseconds; 0 for never
 	noted    [2]int64     // heard, when it was last compared in each silence
 	place    [2]int       // in each silence; -1 after the connection has left it
 }
+
+// errExpired ends a connection whose peer has called with a certificate that has expired meanwhile.
+var errExpired = errors.New("the certificate of the peer has expired")
+
+// EndAt implements certificates.Ending. Answers in progress are still sent.
+func (c *limitedConn) EndAt(at time.Time) { c.end.Store(at.UnixNano()) }
 
 // Read reads from the peer.
 func (c *limitedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
-		c.heard.Store(time.Now().UnixNano())
+		now := time.Now().UnixNano()
+		if end := c.end.Load(); end != 0 && now >= end {
+			return 0, errExpired
+		}
+		c.heard.Store(now)
 	}
 	return n, err
 }

@@ -6,6 +6,9 @@ import (
 	"net"
 	"os"
 	"sync/atomic"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/certificates"
 )
 
 // watchingListener reports the bounds by which net/http ends connections, which it does
@@ -47,6 +50,13 @@ func (c *watchedConn) Read(b []byte) (int, error) {
 		c.exceeded(boundHTTPReceive, c.RemoteAddr())
 	}
 	return n, err
+}
+
+// EndAt implements certificates.Ending.
+func (c *watchedConn) EndAt(at time.Time) {
+	if below, ends := c.Conn.(certificates.Ending); ends {
+		below.EndAt(at)
+	}
 }
 
 // tooLarge begins the answer of net/http to a header above its maximum size. No door
