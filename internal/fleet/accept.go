@@ -9,8 +9,8 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// accept records a new active version.
-func (m *Member) accept(v *version) {
+// accept records a new active version. It ends with its work, not with ctx.
+func (m *Member) accept(ctx context.Context, v *version) {
 	m.mu.Lock()
 	before := m.current
 	m.current, m.versions[v.manifest.Number] = v, v
@@ -20,7 +20,7 @@ func (m *Member) accept(v *version) {
 	var changes *reload.Changes
 	if before != nil {
 		// The version decides already; only its description waits for the pauses.
-		changes = reload.ChangesOf(rules.ComparePausing(before.set, v.set, pace.Pauses(pace.With(context.Background()))))
+		changes = reload.ChangesOf(rules.ComparePausing(before.set, v.set, pace.Pauses(pace.With(context.WithoutCancel(ctx)))))
 	}
 	m.problem = ""
 	state := m.change(func(s *reload.State) {

@@ -148,11 +148,11 @@ func (m *Member) sign(v *version, signature string) bool {
 }
 
 // enforce activates the version that is due.
-func (m *Member) enforce() {
+func (m *Member) enforce(ctx context.Context) {
 	if v := m.next; v != nil {
 		m.next = nil
 		m.apply(v.set)
-		m.accept(v)
+		m.accept(ctx, v)
 		select {
 		case m.prunes <- struct{}{}:
 		default: // a prune is queued

@@ -152,7 +152,7 @@ func (m *Member) First(ctx context.Context) *rules.Set {
 	defer cancel()
 	v, err := m.loadFirst(ctx)
 	if v != nil {
-		m.accept(v)
+		m.accept(ctx, v)
 		return v.set
 	}
 	reason := "no rules have been published yet: koalagate publish PATH"
@@ -200,7 +200,7 @@ func (m *Member) restore(ctx context.Context, fault reload.Fault, reason string)
 		m.o.Logger.Error("state_dir contains no usable version", "state_dir", m.o.StateDir, "error", err)
 		return nil
 	}
-	m.accept(&version{manifest: manifest, value: value, sum: sumOf(value), purpose: purpose, set: set, findings: findings})
+	m.accept(ctx, &version{manifest: manifest, value: value, sum: sumOf(value), purpose: purpose, set: set, findings: findings})
 	m.change(func(s *reload.State) { s.Restored, s.SavedAt = true, savedAt })
 	m.complain(fault, "starting with version "+numberText(manifest.Number)+" of state_dir: "+reason)
 	return set
@@ -229,7 +229,7 @@ func (m *Member) Run(ctx context.Context, apply func(*rules.Set)) {
 			m.loading = 0
 			m.receive(&l)
 		case <-m.due.C:
-			m.enforce()
+			m.enforce(ctx)
 		}
 	}
 }
