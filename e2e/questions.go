@@ -13,6 +13,7 @@ import (
 type AdminQuestion struct {
 	Name, Method, Path, Body string
 	NeedsToken               bool // for changes
+	Refused                  int  // the status of answers that refuse it; 0 if none does
 }
 
 const (
@@ -51,6 +52,7 @@ func AdminQuestions() []AdminQuestion {
 		batch[i] = fmt.Sprintf(`{"rule":1,"identity":{"uid":"batch-%d"},"what":"allow"}`, i)
 	}
 	with := func(q AdminQuestion) AdminQuestion { q.NeedsToken = true; return q }
+	refused := func(status int, q AdminQuestion) AdminQuestion { q.Refused = status; return q }
 	get := func(path string) AdminQuestion { return AdminQuestion{Name: path, Method: http.MethodGet, Path: path} }
 	return []AdminQuestion{
 		post("check of valid rules", "check", "{"+draft(valid.String())),
@@ -59,13 +61,13 @@ func AdminQuestions() []AdminQuestion {
 		with(post("check with the token for changes", "check", "{"+draft(strings.Repeat("#\n", changeBody/4)))),
 		post("format", "format", mustJSON(map[string]string{"name": "rules.conf", "text": valid.String()})),
 		post("explain by a draft", "explain", few+","+draft(valid.String())),
-		post("explain with many parameters", "explain", mustJSON(map[string]any{"params": params})),
+		refused(http.StatusBadRequest, post("explain with many parameters", "explain", mustJSON(map[string]any{"params": params}))),
 		post("explain by the rules in force", "explain", few+"}"),
 		post("why of an identity", "why", few+"}"),
 		post("why of a request", "why", `{"request":{"target":"/","peer":"192.0.2.1","headers":{"X-User-Id":["ann"]}}}`),
 		with(post("replay", "replay", `{"since_ms":3600000,`+draft(valid.String()))),
-		post("exceptions/prepare", "exceptions/prepare", `{"exceptions":[`+strings.Repeat(`{"rule":1,"identity":{"uid":"a"}},`, ReaderBody/40)+`{}]}`),
-		with(post("exceptions in a batch", "exceptions", `{"for_ms":1000,"exceptions":[`+strings.Join(batch, ",")+`]}`)),
+		refused(http.StatusBadRequest, post("exceptions/prepare", "exceptions/prepare", `{"exceptions":[`+strings.Repeat(`{"rule":1,"identity":{"uid":"a"}},`, ReaderBody/40)+`{}]}`)),
+		refused(http.StatusConflict, with(post("exceptions in a batch", "exceptions", `{"for_ms":1000,"exceptions":[`+strings.Join(batch, ",")+`]}`))), // of those of another caller
 		get("rules"), get("bans"), get("exceptions?search=" + words), get("top?limit=100"), get("traffic"), get("audit"), get("words"), get("openapi.yaml"),
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/internal/trial"
+	"github.com/koalagate/koalagate/internal/whatif"
 )
 
 // hostileTexts are what clients, files and other instances may put into any text.
@@ -159,6 +160,26 @@ func TestHostileTextsOfInstances(t *testing.T) {
 			if errs == "" {
 				t.Errorf("%s, %s: no error of a refused question", c.args, name)
 			}
+		}
+	}
+}
+
+// The rows of a trial, of rules, of imported limits and of requests without either, are one line
+// each, with the texts of their identities.
+func TestHostileTextsOfTrials(t *testing.T) {
+	for name, text := range hostileTexts {
+		one := []whatif.Identity{{Identity: "uid=" + text, Differences: whatif.Differences{NewlyRefused: 3}}}
+		report := trial.Report{State: text, Detail: text, Then: text, Found: whatif.Found{Rules: []whatif.Rule{
+			{Rule: 201, Name: text, Identities: one}, {Name: "domain." + text, Identities: one}, {Identities: one},
+		}}}
+		var out strings.Builder
+		if err := writeTrial(&out, &report); err != nil {
+			t.Fatal(err)
+		}
+		shownSafely(t, name, out.String())
+		rows := strings.Split(out.String(), "\n\n")
+		if n := strings.Count(rows[len(rows)-1], "\n"); n != 7 {
+			t.Errorf("%s: %d rows; want a head, and two for each of three:\n%.600s", name, n, out.String())
 		}
 	}
 }

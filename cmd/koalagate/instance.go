@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ const adminVariable = "KOALAGATE_ADMIN"
 // instance are the flags of all commands that ask a running instance.
 type instance struct {
 	file, admin, token string
+	author             string // of changes in the audit trail; "" for the user and the host
 	timeout            time.Duration
 	tls                probe.TLSFiles
 	installed          installed
@@ -108,7 +110,7 @@ func (i *instance) client(environ []string) (*apiclient.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &apiclient.Client{Target: target, Author: author()}
+	c := &apiclient.Client{Target: target, Author: cmp.Or(i.author, author())}
 	state := env.Value(environ, "KOALAGATE_STATE_DIR")
 	switch {
 	case i.token != "":

@@ -26,12 +26,12 @@ import (
 // publishing are the flags of the commands that publish a version.
 type publishing struct {
 	instance
-	author, note, signKey string
-	expect                int64
-	quorum                int
-	wait                  time.Duration
-	format                choice
-	trial                 *adminapi.NewTrial // nil brings the version into force
+	note, signKey string
+	expect        int64
+	quorum        int
+	wait          time.Duration
+	format        choice
+	trial         *adminapi.NewTrial // nil brings the version into force
 }
 
 // add adds the flags.
@@ -40,7 +40,7 @@ func (b *publishing) add(c *cobra.Command) {
 	b.instance.add(c)
 	f := c.Flags()
 	f.StringVar(&b.note, "note", "", "`TEXT` that the history keeps: why")
-	f.StringVar(&b.author, "author", author(), "`NAME` that the history keeps")
+	f.StringVar(&b.author, "author", author(), "`NAME` that the history and the audit trail keep")
 	f.Int64Var(&b.expect, "expect", -1, "`VERSION` that must be in force, 0 for none (default: the one that the changes are printed against)")
 	f.Lookup("expect").DefValue = "0" // help names the default in words
 	f.IntVar(&b.quorum, "quorum", 0, "`NUMBER` of instances that must be ready (default: all)")

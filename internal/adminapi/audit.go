@@ -28,8 +28,8 @@ func record(trail *audit.Trail, events *traffic.Recorder, r *http.Request, actio
 	events.Send(traffic.EventChange, change)
 }
 
-// maxAuthor is the maximum length of an author, in bytes.
-const maxAuthor = 100
+// maxAuthor is the maximum length of an author, in bytes: as long as that of a version.
+const maxAuthor = 256
 
 // authorOf returns the author of a change: the name in the caller's certificate, else
 // what the caller states, else unknown.

@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/koalagate/koalagate/internal/printable"
 )
 
 // namespace is the prefix of every metric name.
@@ -213,10 +215,10 @@ func (m *Metrics) Loaded(generation uint64, hash string, rules int, at time.Time
 	m.reloads.WithLabelValues(outcomeOK).Inc()
 }
 
-// Published records which published version is active.
+// Published records which published version is active. Its author and note are any texts.
 func (m *Metrics) Published(version uint64, author, note string) {
 	m.published.Reset()
-	m.published.WithLabelValues(strconv.FormatUint(version, 10), author, note).Set(1)
+	m.published.WithLabelValues(strconv.FormatUint(version, 10), printable.Text(author), printable.Text(note)).Set(1)
 }
 
 // Reloaded counts what a reload changed: rules that were added, removed or changed, and

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/koalagate/koalagate/internal/metrics"
 )
@@ -176,6 +178,40 @@ func TestSeriesOfRulesEndWithThem(t *testing.T) {
 	decide(201, "named") // a call that began before the reload
 	if text := scrape(t, m); strings.Contains(text, "named") || !strings.Contains(text, `_decisions_total{name="kept",rule="202",verdict="deny"} 2`) {
 		t.Errorf("the removed rule has series, or the other one lost its count:\n%s", text)
+	}
+}
+
+// Paths of imported limits, authors and notes, which are any texts, fail no scrape, add no line and
+// control no terminal.
+func TestHostileTextsOfLabels(t *testing.T) {
+	m := metrics.New(metrics.Build{})
+	m.Published(1, "", "")
+	m.LoadLimits([]string{"d.one", "d.two"})
+	harmless := strings.Count(scrape(t, m), "\n")
+	for name, text := range map[string]string{
+		"sequences of terminals": "\x1b[2J\x1b]0;t\x07\u009b2J\x7f",
+		"further lines":          "a\r\nkoalagate_rules 9\n",
+		"another direction":      "a\u202eb\u2066",
+		"no UTF-8":               "a\xff\xc0\xaf",
+		"an end of the text":     `"} 9`,
+		"HTML":                   "<script>alert(1)</script>",
+		"a formula":              "=1+1",
+	} {
+		m.Published(1, text, text)
+		counts := m.LoadLimits([]string{"d." + text, "d." + text + "\x1b", "d." + text + "\x00"})
+		for _, c := range counts {
+			c.Refused()
+		}
+		page := scrape(t, m)
+		if n := strings.Count(page, "\n"); n != harmless {
+			t.Errorf("%s: %d lines; want %d", name, n, harmless)
+		}
+		if i := strings.IndexFunc(page, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 || !utf8.ValidString(page) {
+			t.Errorf("%s: the page has %q", name, page[max(i, 0):min(len(page), max(i, 0)+20)])
+		}
+		if !regexp.MustCompile(`koalagate_rule_refused_total\{name="d\..*�",rule="imported"\} 2`).MatchString(page) {
+			t.Errorf("%s: limits whose paths are printed alike have no common count", name)
+		}
 	}
 }
 

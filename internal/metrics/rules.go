@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/koalagate/koalagate/internal/printable"
 )
 
 // maxRuleRows is the number of rules with their own series. Rule files may have a
@@ -191,7 +193,8 @@ func (c *ruleCollector) collect(to chan<- prometheus.Metric, r *Rule, number, na
 const importedRule = "imported"
 
 // LoadLimits makes the imported limits with these paths the active ones and returns their
-// counts, index for index. Limits after the first thousand share counts, whose path is "".
+// counts, index for index. Limits after the first thousand share counts, whose path is "", and so
+// do limits whose paths, which are any text of a file or a control plane, are printed alike.
 func (m *Metrics) LoadLimits(paths []string) []*Rule {
 	c := m.perRule
 	c.loading.Lock()
@@ -204,6 +207,7 @@ func (m *Metrics) LoadLimits(paths []string) []*Rule {
 		if i >= maxRuleRows {
 			path = ""
 		}
+		path = printable.Text(path)
 		if next.limits[path] == nil {
 			next.limits[path] = cmp.Or(before[path], new(Rule))
 		}
