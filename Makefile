@@ -30,16 +30,20 @@ demo: tools build ## start Redis, two instances, Envoy, nginx and an application
 	@go build -o bin/demo ./e2e/demo && exec bin/demo
 
 # Tests of real gateways, a package for each gateway, and for what concerns several.
-GATEWAYS := e2e/caddy e2e/envoy e2e/gateways e2e/haproxy e2e/hostile e2e/nginx e2e/operators
+# The longest come first, so that none is left alone at the end.
+GATEWAYS := e2e/operators e2e/hostile e2e/envoy e2e/gateways e2e/nginx e2e/caddy e2e/haproxy
 # Packages that start no goroutines: the race detector finds nothing in them and
 # makes their tests several times slower. Those of cmd start the binary; the
 # detector watches the same code in internal/service and in the binary of the gateways.
 UNRACED := rules cmd/koalagate $(GATEWAYS) e2e/install bench/allocations bench/counts internal/config internal/display \
 	internal/doorname internal/envoyapi internal/explain internal/findings internal/jsontext \
-	internal/mapping internal/probe internal/replay internal/sandbox internal/tree internal/wire internal/wordlist
-# Tests of the stores that make one call after the other, or that count what the
-# detector itself would allocate.
-DIALOGUES := AnswersAsTheModel|AnswerAsTheModel|LongLogs|Behavior|PlainTakes|Allocat|Tampered|Leak|Flood|DayEnd|NeverAdmitsOneTooMany
+	internal/mapping internal/probe internal/replay internal/sandbox internal/topk internal/tree internal/whatif \
+	internal/wire internal/wordlist internal/yamldoc
+# Tests of the stores and of the admin API that make one call after the other, or that count
+# what the detector itself would allocate.
+DIALOGUES := AnswersAsTheModel|AnswerAsTheModel|LongLogs|Behavior|PlainTakes|Allocat|Tampered|Leak|Flood|DayEnd|NeverAdmitsOneTooMany|Pause|HostileTexts|TextsAreDescribed|BodiesOfReaders|LeavingFrees
+# The race detector waits a second at the end of each program, for races that others may find.
+export GORACE ?= atexit_sleep_ms=20
 
 MODULE   := github.com/koalagate/koalagate
 MODULES  := e2e/toxic e2e/page examples/gin
@@ -48,28 +52,33 @@ ifndef ONLY
 PACKAGES  = $(shell go list ./...) $(addprefix $(MODULE)/,$(MODULES))
 endif
 OWN       = $(filter $(addprefix $(MODULE)/,$(MODULES)),$(PACKAGES))
-ALONE     = $(filter $(addprefix $(MODULE)/,cmd/koalagate $(GATEWAYS)),$(PACKAGES))
-STORES    = $(filter $(MODULE)/internal/store%,$(PACKAGES))
+ALONE     = $(filter $(PACKAGES),$(addprefix $(MODULE)/,$(GATEWAYS) cmd/koalagate))
+DIVIDED   = $(filter $(MODULE)/internal/store% $(MODULE)/internal/adminapi,$(PACKAGES))
 PLAIN     = $(filter-out $(ALONE),$(filter $(addprefix $(MODULE)/,$(UNRACED)),$(PACKAGES)))
-RACED     = $(filter-out $(addprefix $(MODULE)/,$(UNRACED)) $(STORES) $(OWN),$(PACKAGES))
+RACED     = $(filter-out $(addprefix $(MODULE)/,$(UNRACED)) $(DIVIDED) $(OWN),$(PACKAGES))
 GOTEST   := go test -vet=all -timeout 10m
 
-# tests runs go test with arguments (1) for packages (2), if there are any.
-tests = $(if $(2),$(GOTEST) $(1) $(2) || status=1;)
+# tests starts go test with arguments (1) for packages (2), if there are any, and end waits for
+# what has been started.
+tests = $(if $(2),$(GOTEST) $(1) $(2) & runs="$$runs $$!";)
+end   = for run in $$runs; do wait $$run || status=1; done; runs=;
 
 # Tests that start no gateway run side by side, twice as many packages as processors: many of
 # them mostly wait. Those of gateways and of the commands have the deadlines of real programs,
 # so that only two packages at a time run then, and the modules after them. -race needs cgo.
 .PHONY: test
 test: tools ## vet, and run every test against the real programs, with the race detector where it can find something; ONLY="PACKAGE ..." runs only these packages
-	@status=0; \
-	$(call tests,,$(PLAIN)) \
-	$(call tests,-race -p 4 -parallel 4,$(RACED)) \
-	$(call tests,-race -p 4 -parallel 4 -skip '$(DIALOGUES)',$(STORES)) \
-	$(call tests,-run '$(DIALOGUES)',$(STORES)) \
+	@status=0; runs=; \
+	$(call tests,-p 2,$(PLAIN)) \
+	$(call tests,-p 2 -run '$(DIALOGUES)',$(DIVIDED)) \
+	$(end) \
+	$(call tests,-race -p 2 -parallel 4,$(RACED)) \
+	$(call tests,-race -p 2 -parallel 4 -skip '$(DIALOGUES)',$(DIVIDED)) \
+	$(end) \
 	$(call tests,-p 2 -parallel 3,$(ALONE)) \
+	$(end) \
 	for module in $(OWN:$(MODULE)/%=%); do $(GOTEST:go=go -C "$$module") -count=1 . & runs="$$runs $$!"; done; \
-	for run in $$runs; do wait $$run || status=1; done; \
+	$(end) \
 	exit $$status
 
 .PHONY: verify

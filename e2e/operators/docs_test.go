@@ -94,7 +94,8 @@ func runPage(t *testing.T, name string, blocks []docBlock) {
 		"HOME=" + tree.dir, "TMPDIR=" + tree.dir, "MANPAGER=cat",
 		"PATH=" + filepath.Join(tree.dir, "bin") + ":" + stage.Path(".tools/bin") + ":" + os.Getenv("PATH") + ":/usr/sbin",
 		"KOALAGATE_GRPC_ADDR=127.0.0.1:" + tree.port["9191"], "KOALAGATE_HTTP_ADDR=127.0.0.1:" + tree.port["9981"],
-		"KOALAGATE_ADMIN_ADDR=127.0.0.1:" + tree.port["9982"], "KOALAGATE_REDIS_BUDGET=5s", // as in raceSettings
+		"KOALAGATE_ADMIN_ADDR=127.0.0.1:" + tree.port["9982"], "KOALAGATE_REDIS_BUDGET=5s",
+		"GORACE=" + os.Getenv("GORACE"), "KOALAGATE_DRAIN_WAIT=0s", // no gateway notices the end of a page's server
 	}
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }

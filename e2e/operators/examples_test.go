@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/koalagate/koalagate/e2e"
 	"github.com/koalagate/koalagate/e2e/internal/rig"
@@ -143,12 +142,10 @@ var exampleTests = map[string]func(*scene){
 		for range 70 { // more than a tenant without a row has
 			s.take("tenant=internal", "0")
 		}
-		avoidMinuteEnd()
 		for range 60 {
 			s.take("tenant=new", "0")
 		}
 		s.take("tenant=new", "10")
-		avoidMinuteEnd()
 		for range 10 { // without a tenant the address counts
 			rig.WantStatus(s.T, 200, "GET", s.envoy.URL+"/")
 			rig.WantStatus(s.T, 200, "GET", s.nginx.URL+"/")
@@ -236,16 +233,11 @@ var exampleTests = map[string]func(*scene){
 	},
 }
 
-// shortWindows are windows that could end between the requests of a test on a busy machine.
-// The test replaces them by an hour.
-var shortWindows = map[string]string{"black-and-white-lists.conf": "time=10"}
-
-// avoidMinuteEnd waits for the next minute if the current one ends soon: counters of
-// calendar minutes would start from zero during a test.
-func avoidMinuteEnd() {
-	if second := time.Now().Second(); second >= 40 {
-		time.Sleep(time.Duration(61-second) * time.Second)
-	}
+// shortWindows are windows that could end between the requests of a test: of a few seconds on a
+// busy machine, and of calendar minutes. The test replaces them by an hour from the first request.
+var shortWindows = map[string][][2]string{
+	"black-and-white-lists.conf": {{"time=10", "time=3600"}},
+	"api-plans.conf":             {{"[time=minute; count=table", "[time=3600; count=table"}, {"[time=minute; count=20", "[time=3600; count=20"}},
 }
 
 func TestExamples(t *testing.T) {
@@ -272,7 +264,7 @@ func TestExamples(t *testing.T) {
 			}
 			h := rig.NewFixture(t)
 			if short, found := shortWindows[name]; found {
-				file = h.SampleRules("examples/"+name, [2]string{short, "time=3600"})
+				file = h.SampleRules("examples/"+name, short...)
 				if err := os.Symlink(h.Stage.Path("examples/lists"), filepath.Join(h.Dir, "lists")); err != nil {
 					t.Fatal(err)
 				}
