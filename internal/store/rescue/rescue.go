@@ -170,10 +170,12 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 	if absences, share := s.gate.load(); share == everyCall || share > 0 && s.arrivals.Add(1)%everyCall < share {
 		attempt, err := s.shared.Try(ctx, p, a)
 		if err == nil {
+			// A refusal that the shared store remembers shows nothing about its health; its
+			// first answer was seeded.
 			if attempt.Health == store.Answered {
 				s.breaker.Answered()
+				s.local.Seed(p, a)
 			}
-			s.local.Seed(p, a)
 			// A call that lends announces itself before it reads what was seeded:
 			// either it sees this answer, or this call sees the debt.
 			if s.debts.size.Load() > 0 && s.deduct(p, a) {
