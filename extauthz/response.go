@@ -47,32 +47,38 @@ const (
 // status and the kind of response, and every text is UTF-8 whatever clients and rule
 // files contain: Envoy takes a reply without them, and one that it cannot parse, for
 // permission to pass.
-func (s *Server) appendAnswer(b []byte, m *message, d *engine.Decision) []byte {
+func (s *Server) appendAnswer(b []byte, c *check, d *engine.Decision) []byte {
 	switch {
 	case d.Unavailable:
 		// Envoy's failure mode decides. If it denies, the client receives a 503.
 		b = appendRefusal(b, replyError, codes.Unavailable, d.Refusal(), nil)
 		return appendVerdict(b, "unavailable")
 	case d.Verdict == rules.Allow:
-		b = s.appendAllowed(b, m, d)
+		b = s.appendAllowed(b, c, d)
 	default:
-		b = s.appendDenied(b, m, d)
+		b = s.appendDenied(b, &c.message, d)
 	}
 	return wire.End(envoyapi.BeginDecision(b, replyMetadata, d, 0))
 }
 
-// appendAllowed allows the request, with headers on the decision for the upstream
-// and on the quota for the client.
-func (s *Server) appendAllowed(b []byte, m *message, d *engine.Decision) []byte {
+// appendAllowed allows the request, with headers of [forward] and on the decision for the
+// upstream, and on the quota for the client.
+func (s *Server) appendAllowed(b []byte, c *check, d *engine.Decision) []byte {
 	var up, down [12]rules.Header
-	upstream := d.DecisionHeaders(up[:0])
+	upstream := s.gate.Forwarded(up[:0], &c.question)
+	forwarded := len(upstream)
+	upstream = d.DecisionHeaders(upstream)
 	if d.Receipt != "" {
 		upstream = append(upstream, rules.Header{Name: engine.HeaderReceipt, Value: d.Receipt})
 	}
 	b = appendStatus(b, replyStatus, int(codes.OK))
 	b, from := wire.Begin(b, replyOK)
-	b = appendHeaders(b, okHeaders, upstream)
-	b = m.appendForged(b, upstream)
+	for i := range upstream {
+		if upstream[i].Value != "" {
+			b = appendHeaders(b, okHeaders, upstream[i:i+1])
+		}
+	}
+	b = c.message.appendForged(b, upstream, upstream[:forwarded])
 	b = appendHeaders(b, okClientHeaders, door.Sendable(d.ClientHeaders(down[:0], s.presentation)))
 	return wire.End(b, from)
 }
@@ -155,13 +161,21 @@ const ownPrefix = "x-koala-"
 var optional = [...]string{engine.HeaderRule, engine.HeaderDegraded, engine.HeaderResult, engine.HeaderReceipt}
 
 // appendForged appends the names of headers for Envoy to remove from the request:
-// those with our prefix that the client may have sent and that this answer does not
-// set, so that the upstream does not take them for the gateway's. The optional
-// headers are removed even if the check does not show them, because Envoy's
-// allowed_headers may hide them from us.
-func (m *message) appendForged(b []byte, set []rules.Header) []byte {
+// those with our prefix and other spellings of the forwarded ones that the client may have
+// sent and that this answer does not set, so that the upstream does not take them for the
+// gateway's. The optional headers and the forwarded ones without a value are removed even if
+// the check does not show them, because Envoy's allowed_headers may hide them from us.
+func (m *message) appendForged(b []byte, set, forwarded []rules.Header) []byte {
 	isSet := func(name string) bool {
 		return slices.ContainsFunc(set, func(h rules.Header) bool { return strings.EqualFold(h.Name, name) })
+	}
+	isForwarded := func(name string) bool {
+		return slices.ContainsFunc(forwarded, func(h rules.Header) bool { return door.IsSpelling(h.Name, name) })
+	}
+	for i := range forwarded {
+		if forwarded[i].Value == "" {
+			b = wire.AppendText(b, okRemove, forwarded[i].Name)
+		}
 	}
 	for _, name := range optional {
 		if !isSet(name) {
@@ -173,7 +187,7 @@ func (m *message) appendForged(b []byte, set []rules.Header) []byte {
 	}
 	for _, list := range [...][]rules.Header{m.headers, m.raw} {
 		for i := range list {
-			if name := list[i].Name; isOwn(name) && httpguts.ValidHeaderFieldName(name) && !isSet(name) && !isNamed(name) {
+			if name := list[i].Name; (isOwn(name) || isForwarded(name)) && httpguts.ValidHeaderFieldName(name) && !isSet(name) && !isNamed(name) {
 				b = wire.AppendText(b, okRemove, name) // duplicates do no harm
 			}
 		}

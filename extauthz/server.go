@@ -89,7 +89,7 @@ func (c *check) Answer(ctx context.Context) ([]byte, error) {
 		c.reply = appendFault(c.reply[:0], fault)
 		return c.reply, nil
 	}
-	c.reply = s.appendAnswer(c.reply[:0], &c.message, d)
+	c.reply = s.appendAnswer(c.reply[:0], c, d)
 	return c.reply, nil
 }
 

@@ -126,26 +126,29 @@ func New(o Options) func(http.Handler) http.Handler {
 			next = http.NotFoundHandler()
 		}
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			receipt, admitted := s.admit(w, r)
+			admitted, receipt := s.admit(w, r)
 			switch {
-			case !admitted:
+			case admitted == nil:
 			case receipt != "":
-				s.serve(w, r, next, receipt)
+				s.serve(w, admitted, next, receipt)
 			default:
-				next.ServeHTTP(w, r)
+				next.ServeHTTP(w, admitted)
 			}
 		})
 	}
 }
 
-// admit reports whether a request may go to its handler, and returns its receipt, "" for
-// none. Otherwise it responds itself.
-func (s *server) admit(w http.ResponseWriter, r *http.Request) (receipt string, admitted bool) {
+// admit returns the request for the handler and its receipt, "" for none; or nil if the
+// request may not go to its handler, after it has responded itself.
+func (s *server) admit(w http.ResponseWriter, r *http.Request) (admitted *http.Request, receipt string) {
 	q := s.questions.Get()
 	defer s.release(q)
 	d, err := s.decide(r, q)
 	if err == nil {
-		return d.Receipt, s.apply(w, r, d)
+		if !s.apply(w, r, d) {
+			return nil, ""
+		}
+		return s.forward(r, q), d.Receipt
 	}
 	fault := door.FaultOf(err)
 	// A client that disconnected reads no response and is not an error. But if a
@@ -156,7 +159,7 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request) (receipt string, 
 	}
 	fault.RequestID = q.RequestID()
 	refuse(w, r, fault.Refusal())
-	return "", false
+	return nil, ""
 }
 
 // decide passes a request to the engine. The decision is valid until q is

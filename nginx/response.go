@@ -20,6 +20,7 @@ const (
 	headerLocation      = "X-Koala-Location" // auth-request: the Location for the client
 	headerAccel         = "X-Koala-Accel"    // accel, in the check: the location for an allowed request
 	headerAccelRedirect = "X-Accel-Redirect"
+	headerRemove        = "X-Envoy-Auth-Headers-To-Remove" // ext-authz: the headers that Envoy removes from the request
 )
 
 // The bounds of a reply's headers, in bytes: nginx turns a reply whose headers exceed
@@ -49,7 +50,7 @@ func (a *answer) write(q *door.Question, d *engine.Decision, err error) {
 	case d.Unavailable:
 		a.fail()
 	case d.Verdict == rules.Allow:
-		a.allow(d)
+		a.allow(q, d)
 	default:
 		var buffer [24]rules.Header
 		a.refuse(d.Verdict, a.refusal(d), d.ClientHeaders(buffer[:0], a.server.presentation))
@@ -83,7 +84,7 @@ func (a *answer) refusal(d *engine.Decision) engine.Refusal {
 
 // allow allows the request. The reply includes the decision even if clients must not
 // see it, because gateways pass it to the application.
-func (a *answer) allow(d *engine.Decision) {
+func (a *answer) allow(q *door.Question, d *engine.Decision) {
 	var buffer [15]rules.Header
 	headers := buffer[:0]
 	if a.door == doorname.Accel {
@@ -98,6 +99,7 @@ func (a *answer) allow(d *engine.Decision) {
 		// then would not be cached either.
 		headers = append(headers, rules.Header{Name: "Cache-Control", Value: "no-store"})
 	}
+	headers = a.appendForwarded(headers, q)
 	if d.Receipt != "" {
 		headers = append(headers, rules.Header{Name: engine.HeaderReceipt, Value: d.Receipt})
 	}
@@ -105,6 +107,50 @@ func (a *answer) allow(d *engine.Decision) {
 	shown.HideDecision = false
 	a.send(http.StatusOK, d.ClientHeaders(headers, shown), nil)
 }
+
+// appendForwarded appends the headers of [forward], with as many of their values as fit. Those
+// without a value are there with an empty one, which makes gateways drop the client's; Envoy
+// would pass it on, and is given their names instead.
+func (a *answer) appendForwarded(headers []rules.Header, q *door.Question) []rules.Header {
+	const notFitting = "the answer to the gateway has no room for it"
+	first := len(headers)
+	headers = a.server.gate.Forwarded(headers, q)
+	if len(headers) == first {
+		return headers
+	}
+	room := maxHeaderBytes - len(headerRemove) - len(": \r\n")
+	for i, h := range headers {
+		if i >= first {
+			h.Value = "" // each name is sent in any case
+		}
+		room -= sizeOf(h)
+	}
+	for i := first; i < len(headers); i++ {
+		h := &headers[i]
+		if room -= len(h.Value); room < 0 {
+			room += len(h.Value)
+			h.Value = ""
+			a.server.gate.Unsent(q, h.Name, notFitting)
+		}
+	}
+	if a.door != doorname.ExtAuthzWeb {
+		return headers
+	}
+	var absent []string
+	headers = slices.DeleteFunc(headers, func(h rules.Header) bool {
+		if h.Value == "" {
+			absent = append(absent, h.Name)
+		}
+		return h.Value == ""
+	})
+	if absent == nil {
+		return headers
+	}
+	return append(headers, rules.Header{Name: headerRemove, Value: strings.Join(absent, ",")})
+}
+
+// sizeOf returns the bytes that a header takes in a reply.
+func sizeOf(h rules.Header) int { return len(h.Name) + len(h.Value) + len(": \r\n") }
 
 // accelTarget returns the location that nginx redirects an allowed request to, false if
 // the gateway requests one that is not configured.
@@ -210,7 +256,7 @@ func (a *answer) send(status int, headers []rules.Header, body []byte) {
 	values := make([]string, 0, len(headers))
 	total := 0
 	for _, h := range headers {
-		size := len(h.Name) + len(h.Value) + len(": \r\n")
+		size := sizeOf(h)
 		if total+size > maxHeaderBytes {
 			continue
 		}

@@ -52,8 +52,8 @@ type Options struct {
 	// /v1/ext-authz, and so the longest wait of a check for its turn. With 0 no check
 	// waits there.
 	ExtAuthzWait time.Duration
-	// Logger receives misconfigurations of gateways, and panics. The default is
-	// slog.Default.
+	// Logger receives misconfigurations of gateways, parameters that applications do not
+	// receive, and panics. The default is slog.Default.
 	Logger *slog.Logger
 }
 
@@ -109,7 +109,7 @@ func New(o Options) http.Handler {
 	if s.logger == nil {
 		s.logger = slog.Default()
 	}
-	s.complaints.logger = s.logger
+	s.gate.Logger, s.complaints.logger = s.logger, s.logger
 	return s
 }
 

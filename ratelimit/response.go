@@ -23,7 +23,8 @@ import (
 const (
 	replyCode     = 1
 	replyStatuses = 2
-	replyHeaders  = 3
+	replyHeaders  = 3 // for the client
+	replyForward  = 4 // for the upstream
 	replyBody     = 5
 	replyMetadata = 6
 
@@ -47,8 +48,15 @@ func (s *Server) appendAnswer(b []byte, c *call, d *engine.Decision) []byte {
 	b = c.appendStatuses(b, d)
 	if d.Verdict != rules.Allow {
 		b = s.appendRefusal(b, c.decisionOf(d, d.Refuser))
-	} else if s.sendHeaders {
-		var buffer [12]rules.Header
+		return c.appendMetadata(b, d)
+	}
+	var buffer [12]rules.Header
+	for _, h := range s.gate.Forwarded(buffer[:0], &c.question) {
+		if h.Value != "" { // Envoy adds headers, and removes none
+			b = envoyapi.AppendHeader(b, replyForward, h)
+		}
+	}
+	if s.sendHeaders {
 		b = appendHeaders(b, c.decisionOf(d, reported(d)).ClientHeaders(buffer[:0], s.presentation))
 	}
 	return c.appendMetadata(b, d)

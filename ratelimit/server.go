@@ -50,7 +50,8 @@ type Options struct {
 	// Watch observes the calls; nil for none.
 	Watch *door.Watch
 	// Logger receives calls that cannot be decided, at debug level because clients
-	// can cause them at will. The default is slog.Default.
+	// can cause them at will, and parameters that applications do not receive. The default is
+	// slog.Default.
 	Logger *slog.Logger
 }
 
@@ -79,7 +80,7 @@ func New(o Options) *Server {
 		o.TooManyDescriptors = func() {}
 	}
 	return &Server{
-		gate:         door.Gate{Engine: o.Engine, Mapping: o.Mapping, Watch: o.Watch},
+		gate:         door.Gate{Engine: o.Engine, Mapping: o.Mapping, Watch: o.Watch, Logger: o.Logger},
 		sendHeaders:  o.SendHeaders,
 		presentation: o.Presentation,
 		logger:       o.Logger,

@@ -38,7 +38,7 @@ func (p *parser) check(sources []Source) *Set {
 	set := &Set{Sources: sources, routes: p.routes, Timezone: p.timezone, Results: make(map[int]*Result), Dicts: make(map[string]*Dict), Tables: make(map[string]*Table), dictAt: make(map[place]*Dict), tableAt: make(map[place]*Table)}
 	set.Zone = p.zone()
 	for _, check := range []func(*Set){
-		p.checkSections, p.checkDicts, p.checkTables, p.checkResults, p.checkRules, p.checkRuleNames, p.checkInstants, p.checkParams,
+		p.checkSections, p.checkDicts, p.checkTables, p.checkResults, p.checkRules, p.checkRuleNames, p.checkInstants, p.checkParams, p.checkForwards,
 	} {
 		if check(set); !p.at(0) {
 			return nil
@@ -221,6 +221,23 @@ func (p *parser) checkParams(set *Set) {
 			continue
 		}
 		headers[d.GatewayHeader] = d
+	}
+}
+
+// checkForwards checks the number of the forwarded headers.
+func (p *parser) checkForwards(set *Set) {
+	size := 0
+	for i, d := range p.forwards {
+		size += len(d.Header)
+		switch {
+		case i >= maxForwards:
+			p.reportf(d.header, errForwards, fmt.Sprintf("want at most %d lines in [forward]", maxForwards), "too many headers are forwarded")
+			return
+		case size > maxForwardNames:
+			p.reportf(d.header, errForwards, fmt.Sprintf("want names of at most %d bytes together", maxForwardNames), "the names of the forwarded headers are too long")
+			return
+		}
+		set.Forwards = append(set.Forwards, d.Forward)
 	}
 }
 

@@ -21,6 +21,7 @@ type Changes struct {
 	Reordered bool
 	Params    bool // [params] changed
 	Routes    bool // [routes] changed
+	Forwards  bool // [forward] changed
 	Zone      bool // the time zone of calendar days changed
 }
 
@@ -39,7 +40,7 @@ type ListChange struct {
 
 // Empty reports whether there are no changes.
 func (c *Changes) Empty() bool {
-	return len(c.Added)+len(c.Removed)+len(c.Changed)+len(c.Results)+len(c.Lists)+len(c.Tables) == 0 && !c.Reordered && !c.Params && !c.Routes && !c.Zone
+	return len(c.Added)+len(c.Removed)+len(c.Changed)+len(c.Results)+len(c.Lists)+len(c.Tables) == 0 && !c.Reordered && !c.Params && !c.Routes && !c.Forwards && !c.Zone
 }
 
 // Compare returns the changes from one rule set to another, neither of which may be
@@ -80,6 +81,7 @@ func ComparePausing(before, now *Set, pause func() bool) *Changes {
 	c.Tables = changedTables(before.Tables, now.Tables)
 	c.Params = !slices.EqualFunc(before.Params, now.Params, sameParam)
 	c.Routes = !slices.Equal(before.routeTexts(), now.routeTexts())
+	c.Forwards = !slices.EqualFunc(before.Forwards, now.Forwards, sameForward)
 	c.Zone = before.Zone.String() != now.Zone.String()
 	return c
 }
@@ -175,6 +177,11 @@ func sameResult(a, b *Result) bool {
 
 func sameParam(a, b *ParamDecl) bool {
 	return a.Name == b.Name && a.GatewayHeader == b.GatewayHeader && slices.Equal(a.Sources, b.Sources)
+}
+
+// sameForward reports whether two lines forward a parameter in the same header, whose case has no meaning.
+func sameForward(a, b *Forward) bool {
+	return strings.EqualFold(a.Header, b.Header) && a.Param == b.Param
 }
 
 // changedLists returns the word lists that have other entries.

@@ -19,6 +19,9 @@
 //	[routes]
 //	POST /api/comments : act=add_comment      parameters by method and path
 //
+//	[forward]
+//	X-User-Id : uid                           a header for the application
+//
 //	[rules]
 //	rule : [method] [conditions] [thresholds] [outcome]
 //	rule : [direct] [uid @ white] [] [result=1; return=101]
@@ -43,7 +46,7 @@
 //
 //	base      errors.go findings.go position.go spelling.go value.go instant.go
 //	deciding  rule.go condition.go glob.go threshold.go dict.go table.go params.go
-//	          routes.go set.go index.go want.go rangetree.go match.go named_identity.go
+//	          forward.go routes.go set.go index.go want.go rangetree.go match.go named_identity.go
 //	          compare.go quota.go
 //	reading   parse*.go format*.go
 //	checking  check*.go warn*.go

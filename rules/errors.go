@@ -124,6 +124,13 @@ var (
 // errMore is followed by the number of errors that are not shown.
 var errMore = vocabulary.Define("E099", "more errors than are shown")
 
+// Errors in a line of [forward].
+var (
+	errForward      = vocabulary.Define("E111", "the header cannot be forwarded")
+	errForwardTwice = vocabulary.Define("E112", "a header is forwarded twice")
+	errForwards     = vocabulary.Define("E113", "too many headers are forwarded")
+)
+
 // Warnings.
 var (
 	warnOldSpelling = vocabulary.Define("W001", "deprecated spelling")
@@ -171,5 +178,6 @@ var (
 	warnNoHold      = vocabulary.Define("W072", "requests under way are not counted by their outcome yet")
 	warnSameUse     = vocabulary.Define("W073", "two estimates become the same number of hits")
 	warnUnshared    = vocabulary.Define("W074", "gateways get no share of the limit")
+	warnForwardAdds = vocabulary.Define("W091", "a forwarded header is added to the client's own")
 	warnMore        = vocabulary.Define("W099", "more warnings than are shown")
 )

@@ -126,7 +126,7 @@ func assignments(s span) string {
 // cellsOf returns the columns of a statement of any section except [rules].
 func cellsOf(in section, s span) []string {
 	switch in {
-	case paramsSection:
+	case paramsSection, forwardSection:
 		colon := s.colons()[0]
 		return []string{s.slice(0, colon).trim().text(), ": " + joined(s.tail(colon+1).sourceFields())}
 	case routesSection:

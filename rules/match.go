@@ -45,6 +45,10 @@ func (s *Set) Uses(name string) bool {
 	return ok
 }
 
+// Needs reports whether a rule uses a parameter, as in Uses, or [forward] has it. For koalagate's
+// own programs, may change.
+func (s *Set) Needs(name string) bool { return s.Uses(name) || s.forwards(name) }
+
 // read fills the slots with the request's values and empties the rest of m. It accesses
 // only the slots of this request and the previous one, because rules may use
 // thousands of parameters.

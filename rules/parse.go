@@ -26,6 +26,7 @@ const (
 	resultSection
 	paramsSection
 	routesSection
+	forwardSection
 	settingsSection
 	endSection
 	unknownSection // its lines are skipped
@@ -33,7 +34,7 @@ const (
 
 var sectionNames = [...]string{
 	dictsSection: "dicts", tablesSection: "tables", rulesSection: "rules", resultSection: "result",
-	paramsSection: "params", routesSection: "routes", settingsSection: "settings", endSection: "end",
+	paramsSection: "params", routesSection: "routes", forwardSection: "forward", settingsSection: "settings", endSection: "end",
 }
 
 // allowsTrailingComments reports whether a `#` after a statement begins a comment.
@@ -55,6 +56,7 @@ type parser struct {
 	results  []*resultDecl
 	params   []*paramDecl
 	routes   routeTree
+	forwards []*forwardDecl
 	timezone string
 	lost     bool            // some lines were unreadable, so a missing section may be among them
 	declared map[string]span // unique declarations, by kind and name
@@ -188,6 +190,8 @@ func (p *fileParser) statement(statement span) {
 		p.parseParam(statement)
 	case routesSection:
 		p.parseRoute(statement)
+	case forwardSection:
+		p.parseForward(statement)
 	case settingsSection:
 		p.parseSetting(statement)
 	case endSection:
@@ -198,7 +202,7 @@ func (p *fileParser) statement(statement span) {
 			p.outside(statement, errNoSection, "save it with Unix or Windows line ends", "the lines of this file end in a bare carriage return, so the file is one line")
 			return
 		}
-		p.outside(statement, errNoSection, "move it to [dicts], [tables], [rules], [result], [params], [routes] or [settings]", "text before the first section")
+		p.outside(statement, errNoSection, "move it to [dicts], [tables], [rules], [result], [params], [routes], [forward] or [settings]", "text before the first section")
 	}
 }
 

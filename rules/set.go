@@ -44,6 +44,7 @@ type Set struct {
 	Rules    []*Rule         // highest priority first
 	Results  map[int]*Result // has at least 0 and 1
 	Params   []*ParamDecl    // [params], in the order of the files
+	Forwards []*Forward      // [forward], in the order of the files
 	Dicts    map[string]*Dict
 	Tables   map[string]*Table
 	Timezone string         // the zone that the files state; "" if they state none

@@ -30,7 +30,7 @@ func (p *parser) warn(set *Set) {
 		}
 	}
 	supplied := newSupply(p.params, &p.routes)
-	warnings := []func(*supply){p.warnSupply, p.warnConstants, p.warnDerived, p.warnDoors}
+	warnings := []func(*supply){p.warnSupply, p.warnForwards, p.warnConstants, p.warnDerived, p.warnDoors}
 	if len(p.params) > 0 {
 		warnings = append(warnings, func(*supply) { p.warnUnread() }, p.warnHashed, p.warnLower, p.warnTrust)
 	}
@@ -42,8 +42,10 @@ func (p *parser) warn(set *Set) {
 }
 
 // isForGateways reports whether the files are evidently for gateways: they define how
-// parameters are derived from requests.
-func (p *parser) isForGateways() bool { return p.seen[paramsSection] || p.seen[routesSection] }
+// parameters are derived from requests, or which of them applications receive.
+func (p *parser) isForGateways() bool {
+	return p.seen[paramsSection] || p.seen[routesSection] || p.seen[forwardSection]
+}
 
 // warnDays reports the first rule that counts by calendar days, has since or until, or
 // compares dates with the time, if neither the files nor the service state a time zone.
@@ -178,7 +180,7 @@ func (p *parser) warnResults() {
 // uses, and derived parameters that clients can set.
 func (p *parser) warnUnused(set *Set) {
 	for _, d := range p.params {
-		if !set.Uses(d.Name) {
+		if !set.Needs(d.Name) {
 			p.reportf(d.name, warnParamUnused, "remove it", "no rule uses the parameter %s", d.Name)
 		}
 		if slices.Contains(derivedNames, d.Name) && slices.ContainsFunc(d.Sources, isFromClient) {
@@ -189,7 +191,7 @@ func (p *parser) warnUnused(set *Set) {
 	reported := make(map[string]bool)
 	for _, e := range p.routes.list {
 		for _, c := range e.constants {
-			if !set.Uses(c.Name) && !reported[c.Name] {
+			if !set.Needs(c.Name) && !reported[c.Name] {
 				reported[c.Name] = true
 				p.reportf(e.at, warnParamUnused, "remove it", "no rule uses the parameter %s", c.Name)
 			}

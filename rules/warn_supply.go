@@ -7,7 +7,7 @@ import (
 	"github.com/koalagate/koalagate/internal/doorname"
 )
 
-// warnSupply reports parameters that rules use and nothing supplies. It needs [params]
+// warnSupply reports parameters that rules and [forward] use and nothing supplies. It needs [params]
 // or [routes], or a condition on the door: without them all parameters may come from the
 // gateway's configuration or an application.
 func (p *parser) warnSupply(s *supply) {
@@ -36,6 +36,12 @@ func (p *parser) warnSupply(s *supply) {
 		}
 	}
 	p.warnUnsuppliedKeys(s, names, reported)
+	for _, d := range p.forwards {
+		if !reported[d.Param] && !s.supplies(d.Param) {
+			reported[d.Param] = true
+			p.warnUnsupplied(d.Param, d.param, names)
+		}
+	}
 }
 
 // warnUnsuppliedKeys reports parameters that nothing supplies and by which [params] reads
@@ -192,4 +198,15 @@ func (s span) value(text string) span {
 		}
 	}
 	return s
+}
+
+// warnForwards reports headers that a gateway may forward through a filter that cannot remove
+// the client's own.
+func (p *parser) warnForwards(s *supply) {
+	for _, d := range p.forwards {
+		if slices.ContainsFunc(s.sources(d.Param), func(from ParamSource) bool { return from.Kind.is().chosen }) {
+			p.reportf(d.header, warnForwardAdds, "have Envoy remove the client's header before its filters run, as the samples do, or forward it at ext_authz",
+				"at the rate limit service, %s is added to what the client sent in %s", d.Param, d.Header)
+		}
+	}
 }

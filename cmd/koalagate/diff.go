@@ -138,7 +138,7 @@ func (p *program) printChanges(c *rules.Changes) {
 	for _, s := range []struct {
 		changed bool
 		name    string
-	}{{c.Reordered, "order of the rules"}, {c.Params, "[params]"}, {c.Routes, "[routes]"}, {c.Zone, "time zone"}} {
+	}{{c.Reordered, "order of the rules"}, {c.Params, "[params]"}, {c.Routes, "[routes]"}, {c.Forwards, "[forward]"}, {c.Zone, "time zone"}} {
 		if s.changed {
 			display.Printf(p.stdout, "changed  %s\n", s.name)
 		}

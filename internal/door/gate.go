@@ -32,11 +32,11 @@ type Gate struct {
 	Mapping mapping.Options
 	// Watch observes the calls; nil for none.
 	Watch *Watch
-	// Logger receives requests without an address of the client, at most one line in
-	// loglimit.Every. Nil logs none.
+	// Logger receives requests without an address of the client, and parameters that
+	// applications do not receive, at most one line of each in loglimit.Every. Nil logs none.
 	Logger *slog.Logger
 
-	noAddress loglimit.Line
+	noAddress, unsent loglimit.Line
 }
 
 // Hit begins a call of one request and maps it, for doors with one request per call. It

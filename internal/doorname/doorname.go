@@ -70,6 +70,8 @@ type Door struct {
 	Placeholders bool
 	// JoinedCookies reports that the gateways join Cookie headers by commas.
 	JoinedCookies bool
+	// OnlyUTF8 reports that answers cannot hold text that is not UTF-8.
+	OnlyUTF8 bool
 	// InProcess reports that the door runs in the program that answers the request, and
 	// reads paths and cookies as that program does.
 	InProcess bool
@@ -90,7 +92,7 @@ type Door struct {
 var served = [...]Door{
 	{
 		Name: ExtAuthz, Text: "Envoy, ext_authz over gRPC", Gateways: []string{"envoy", "istio"},
-		Reads: Fields, Adds: Context, Origin: "context extension", Attributes: true,
+		Reads: Fields, Adds: Context, Origin: "context extension", Attributes: true, OnlyUTF8: true,
 		Timeout: 200, Filter: "Envoy's ext_authz filter",
 	},
 	{
@@ -100,7 +102,7 @@ var served = [...]Door{
 	},
 	{
 		Name: RateLimit, Text: "Envoy rate limit service",
-		Adds: Entries, Origin: "descriptor", RefusesExcess: true,
+		Adds: Entries, Origin: "descriptor", RefusesExcess: true, OnlyUTF8: true,
 		Timeout: 20, Filter: "Envoy's rate limit filter",
 	},
 	{
@@ -154,6 +156,10 @@ func Of(name string) *Door {
 // NamesParams reports whether the callers of the door name the parameters of rules. Such
 // a door receives neither a request nor an address.
 func (d *Door) NamesParams() bool { return d.IsKnown() && d.Reads == Nothing }
+
+// Forwards reports whether the gateways of the door give applications headers of koalagate's
+// answer.
+func (d *Door) Forwards() bool { return d.Reads != Nothing || d.Adds == Entries && !d.Shares }
 
 // IsKnown reports whether there is such a door.
 func (d *Door) IsKnown() bool { return d.Name != "" }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/internal/sandbox"
@@ -64,6 +65,7 @@ func (q *Question) Ask(ctx context.Context, set *rules.Set, counters *sandbox.Sa
 		report.Decision = report.Imported.refusal()
 	case e.answer.Result != nil: // else the operation decides nothing
 		report.Decision = e.decision(d)
+		report.Forward = e.forwards(q)
 	}
 	return report, d, nil
 }
@@ -155,6 +157,20 @@ func (e *explainer) rules(ctx context.Context) ([]Rule, error) {
 		list = append(list, x)
 	})
 	return list, err
+}
+
+// forwards returns what the application receives of the request by [forward], if it is
+// allowed.
+func (e *explainer) forwards(q *Question) (list []Forward) {
+	door := doorname.Of(q.options.Door)
+	if q.call == nil || !door.Forwards() || e.answer.Verdict != rules.Allow {
+		return nil
+	}
+	for _, f := range e.set.Forwards {
+		value, unsent := f.Value(e.params, door.OnlyUTF8)
+		list = append(list, Forward{f.Header, value, f.Param, unsent})
+	}
+	return list
 }
 
 // thresholds returns the thresholds of a rule that depend on the request.

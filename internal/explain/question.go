@@ -257,7 +257,7 @@ func (q *Question) Hints(set *rules.Set) []string {
 		}
 	}
 	for _, e := range q.options.Params {
-		if set.Uses(e.Key) || len(e.Key) < 4 { // short names such as ip and uid are too similar
+		if set.Needs(e.Key) || len(e.Key) < 4 { // short names such as ip and uid are too similar
 			continue
 		}
 		if near := spelling.Suggest(e.Key, missing); near != "" && near[0] == e.Key[0] {

@@ -17,6 +17,10 @@ type Report struct {
 	Refused  *Refusal  `json:"refused,omitempty"`  // set if the request is refused before any rule
 	Decision *Decision `json:"decision,omitempty"` // nil if refused
 
+	// Forward has the headers of [forward] that the application receives of an allowed
+	// request. One with the value "" is removed from the request.
+	Forward []Forward `json:"forward,omitempty"`
+
 	// Absent lists the parameters that [params] declares and the request lacks;
 	// From has the sources that were tried.
 	Absent []Param `json:"-"`
@@ -38,6 +42,14 @@ type Param struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 	From  string `json:"from,omitempty"`
+}
+
+// Forward is a header for the application.
+type Forward struct {
+	Header string `json:"header"`
+	Value  string `json:"value"`
+	Param  string `json:"param"`            // whose value it has
+	Unsent string `json:"unsent,omitempty"` // why the value that the request has is not forwarded
 }
 
 // Refusal is an answer that does not depend on rules.

@@ -153,6 +153,17 @@ func ruleText(r *Rule) string {
 	return text + ": " + r.Outcome
 }
 
+// text explains the header in one line.
+func (f *Forward) text() string {
+	switch {
+	case f.Unsent != "":
+		return fmt.Sprintf("forwards no %s, because of %s: %s", f.Header, f.Param, f.Unsent)
+	case f.Value == "":
+		return fmt.Sprintf("forwards no %s: %s is absent", f.Header, f.Param)
+	}
+	return fmt.Sprintf("forwards %s: %s (%s)", f.Header, display.Value(f.Value), f.Param)
+}
+
 // text explains the limit in one line.
 func (x *Imported) text() string {
 	if x.Outcome == NotMet {
@@ -262,6 +273,9 @@ func (r *Report) writeDecision(w io.Writer, paint display.Painter) {
 		fmt.Fprintf(w, ", HTTP status %d", d.Status)
 	}
 	fmt.Fprintln(w)
+	for _, f := range r.Forward {
+		fmt.Fprintln(w, f.text())
+	}
 	if n := d.Nearest; n != nil {
 		when := "before"
 		if r.Counted {

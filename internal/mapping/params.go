@@ -50,17 +50,19 @@ func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 	if err := q.read(r, o); err != nil {
 		return err
 	}
-	if err := q.checkHost(o); err != nil {
-		return err
-	}
 	var buffer [24]string // most paths have fewer segments
-	segments, err := q.splitTarget(buffer[:0], o)
-	if err != nil {
-		return err
+	segments := buffer[:0]
+	malformed := q.checkHost(o)
+	if malformed == nil {
+		segments, malformed = q.splitTarget(segments, o)
 	}
+	if malformed != nil && len(set.Forwards) == 0 {
+		return malformed
+	}
+	// If the door lets a malformed request through, the application learns who sent it.
 	q.derive(set, p)
 	q.addDeclared(set, p)
-	if len(segments) > 0 {
+	if malformed == nil && len(segments) > 0 {
 		set.Route(q.method, segments, p)
 	}
 	q.addContext(p)
@@ -70,6 +72,9 @@ func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 	}
 	q.addLate(set, p)
 	q.limit(set, o, p)
+	if malformed != nil {
+		return malformed
+	}
 	if !q.address.IsValid() && !o.KeepMissingAddress && q.lacksAddress(set, p) {
 		return withoutAddress(r.Door)
 	}
@@ -191,7 +196,7 @@ func (q *original) limit(set *rules.Set, o *Options, p *rules.Params) {
 		}
 	}
 	for i := p.Len() - 1; i >= 0 && p.Len() > q.maxParams; i-- {
-		if name := p.List()[i].Name; !set.Uses(name) {
+		if name := p.List()[i].Name; !set.Needs(name) {
 			p.Delete(name)
 			q.crowded = true
 		}
@@ -237,7 +242,7 @@ type once struct {
 
 // first reports whether name occurs for the first time and is not ignored.
 func (o *once) first(name string) bool {
-	if o.n+len(o.more) >= o.most && !o.set.Uses(name) {
+	if o.n+len(o.more) >= o.most && !o.set.Needs(name) {
 		o.ignored = true
 		return false
 	}

@@ -95,7 +95,7 @@ func ChangesOf(all *rules.Changes) *Changes {
 	for _, s := range []struct {
 		changed bool
 		name    string
-	}{{all.Reordered, "order"}, {all.Params, "params"}, {all.Routes, "routes"}, {all.Zone, "timezone"}} {
+	}{{all.Reordered, "order"}, {all.Params, "params"}, {all.Routes, "routes"}, {all.Forwards, "forward"}, {all.Zone, "timezone"}} {
 		if s.changed {
 			c.Sections = append(c.Sections, s.name)
 		}

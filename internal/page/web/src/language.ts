@@ -11,7 +11,7 @@ const language = StreamLanguage.define<State>({
   token(s, state) {
     if (s.sol()) { state.bracket = 0; state.fresh = true; }
     if (s.eatSpace()) return null;
-    if (s.peek() === "#" && (state.fresh || /^(params|routes|settings)$/.test(state.section) && /\s/.test(s.string[s.pos - 1] ?? " "))) { s.skipToEnd(); return "comment"; }
+    if (s.peek() === "#" && (state.fresh || /^(params|routes|forward|settings)$/.test(state.section) && /\s/.test(s.string[s.pos - 1] ?? " "))) { s.skipToEnd(); return "comment"; }
     const begins = state.fresh;
     state.fresh = false;
     if (begins) {
@@ -23,6 +23,7 @@ const language = StreamLanguage.define<State>({
       case "result": return resultToken(s);
       case "routes": return begins && s.match(/^\S+/) ? "keyword" : s.match(/^\{[^}]*\}/) ? "variableName" : s.match(/^[\w.-]+(?==)/) ? "propertyName" : s.match(/^[^\s{=;]+/) ? "string" : (s.next(), "punctuation");
       case "params": return begins && s.match(/^[^\s:]+/) ? "variableName" : s.match(/^(header|cookie|query|metadata|descriptor|principal|sni|client-ip|gateway|table|else|by|lower|hashed)\b/) ? "keyword" : s.match(/^"[^"]*"?/) ? "string" : s.match(/^[^\s:"]+/) ? "propertyName" : (s.next(), "punctuation");
+      case "forward": return begins && s.match(/^[^\s:]+/) ? "propertyName" : s.eat(":") ? "punctuation" : s.match(/^[^\s:#]+/) ? "variableName" : (s.next(), null);
       default: return begins && s.match(/^[^\s:]+/) ? "variableName" : s.eat(":") ? "punctuation" : s.match(/^[^:#]+/) ? "string" : (s.next(), null);
     }
   },
@@ -70,13 +71,14 @@ export function completer(words: () => Words | undefined, book: () => Book | und
     if (!w) return null;
     const line = c.state.doc.lineAt(c.pos), before = line.text.slice(0, c.pos - line.from);
     const word = /[\w.-]*$/.exec(before)?.[0] ?? "";
-    const result = (options: Completion[]): CompletionResult | null => word === "" && !c.explicit && !/[[;=@]\s*$/.test(before) || options.length === 0 ? null : { from: c.pos - word.length, options, validFor: /^[\w.-]*$/ };
+    const result = (options: Completion[]): CompletionResult | null => word === "" && !c.explicit && !/[[;=@]\s*$|^\s*\S+\s+:\s*$/.test(before) || options.length === 0 ? null : { from: c.pos - word.length, options, validFor: /^[\w.-]*$/ };
     const plain = (list: string[], type: string, detail?: string) => list.map((label) => ({ label, type, ...(detail ? { detail } : {}) }));
     let section = "";
     for (let n = line.number - 1; n > 0 && section === ""; n--) section = /^\s*\[\s*([a-z]+)\s*\]\s*(#.*)?$/i.exec(c.state.doc.line(n).text)?.[1]?.toLowerCase() ?? "";
     if (/^\s*\[\s*[a-z]*$/i.test(before)) return result(plain(w.sections, "namespace"));
     const names = [...new Set([...w.derived, ...(b?.params ?? []).map((p) => p.name), ...(b?.rules ?? []).flatMap((r) => r.counts_by)])];
     if (section === "params") return /:|else/.test(before) ? result(plain([...w.sources, ...w.modifiers, "else"], "keyword")) : null;
+    if (section === "forward") return /\s:\s*[\w.-]*$/.test(before) ? result(plain(names, "variable")) : null;
     if (section !== "rules") return null;
     if (/^\s*r?u?l?e?$/.test(before)) return result([snippetCompletion("rule : [${count}] [${act=comment; uid=+}] [time=${60}; count=${10}] [result=${2}; return=${201}]", { label: "rule", type: "keyword", detail: "a rule" })]);
     const bracket = before.split("[").length - 1;
