@@ -1,6 +1,7 @@
 -- The action lua.koala of haproxy.cfg: checks the request at koalagate's
 -- /v1/forward-auth, and answers the request if koalagate refuses it. It uses
 -- HAProxy's own HTTP client, available since 2.5, and no libraries.
+-- `koalagate gateway haproxy --out DIR` writes both files.
 --
 -- HAProxy may end an action early: if the client leaves, and for want of time or memory. It
 -- then goes on as if the action had ended, so haproxy.cfg requires txn.koala_checked.
@@ -62,6 +63,12 @@ local function allow(txn, answer)
 	for _, name in ipairs({ "x-koala-decision", "x-koala-rule" }) do
 		local values = answer.headers[name]
 		if values then txn.http:req_set_header(name, to_list(values)[1]) end
+	end
+	-- The headers of [forward]: one without a value must not arrive, whoever set it before.
+	for name in (txn:get_var("txn.koala_forwarded") or ""):gmatch("%S+") do
+		local values = answer.headers[name:lower()]
+		local value = values and to_list(values)[1] or ""
+		if value == "" then txn.http:req_del_header(name) else txn.http:req_set_header(name, value) end
 	end
 	for _, name in ipairs({ "ratelimit", "ratelimit-policy", "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset" }) do
 		local values = answer.headers[name]
