@@ -17,7 +17,10 @@ import (
 const fourEach = `
 [params]
 uid : header X-User-Id else client-ip
+who : header X-User-Id
 act : gateway
+[forward]
+X-User-Id : who
 [rules]
 rule : [count] [uid=bob,eve; host=+]     [time=3600; count=4]       [result=2; return=201]
 rule : [count] [domain=llm; user=bob,eve] [time=3600; count=4]       [result=2; return=202]

@@ -13,6 +13,8 @@ import (
 const ExactRules = `
 [params]
 uid : header X-User-Id
+[forward]
+X-User-Id : uid
 [routes]
 POST /api/comments : act=comment
 [rules]

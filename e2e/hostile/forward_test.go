@@ -1,0 +1,186 @@
+package hostile_test
+
+import (
+	"fmt"
+	rand "math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/e2e"
+	"github.com/koalagate/koalagate/e2e/internal/rig"
+)
+
+// forwarding tells the application the user of a cookie, which the samples pass on to
+// koalagate.
+const forwarding = `
+[params]
+who : cookie who
+[forward]
+X-User-Id : who
+[rules]
+rule : [direct] [path=/black] [] [result=2; return=101]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10}
+`
+
+// The numbers of different spellings: the known ones, and random combinations in the long form.
+const spellingsLong = 10_000
+
+// The application behind each sample learns the user from koalagate: no spelling of the
+// header in a request of a client replaces it, removes it, or stands in for a missing one.
+// The same holds where nothing is checked, and when koalagate is gone.
+func TestForwardedHeadersAreKoalagates(t *testing.T) {
+	t.Parallel()
+	h := rig.NewFixture(t)
+	h.Stage.TrustUsers(false)
+	k := h.Koalagate("--rules", h.File("rules.conf", forwarding))
+	ledger := rig.Must(h.Stage.Ledger())(t)
+	samples := slices.DeleteFunc(hostileSamples(), func(s rig.HTTPSample) bool { return s.Name == "envoy with a queue" })
+	f := &forwardedTest{ledger: ledger, entrances: h.Entrances(samples, ledger.Address, k)}
+	all := spellings()
+	f.send(t, "ann", "/a", all)
+	f.send(t, "", "/a", all)
+	few := all[:min(len(all), 200)]
+	f.send(t, "ann", "/healthz", few)
+	if err := k.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	f.isGone = true
+	f.send(t, "ann", "/a", few)
+	t.Logf("%d of %d requests with %d spellings reached the application", f.reached, f.sent, len(all))
+}
+
+// spellings returns the headers by which a client may try to be another user.
+func spellings() (list []string) {
+	names := []string{"X-User-Id", "x-user-id", "X-USER-ID", mixedCase("X-User-Id"), "X_User_Id", "X-User_Id", "x_user-id"}
+	for _, way := range waysToRemove {
+		for i, name := range names {
+			if *long || i < 2 || i == 4 {
+				list = append(list, strings.ReplaceAll(way, "NAME", name))
+			}
+		}
+	}
+	if !*long {
+		return list
+	}
+	random := rand.New(rand.NewPCG(3, 4))
+	for len(list) < spellingsLong {
+		var lines []string
+		for range 1 + random.IntN(4) {
+			way := waysToRemove[random.IntN(len(waysToRemove))]
+			if strings.Contains(way, "\r\n\r\n") { // ends the headers
+				continue
+			}
+			lines = append(lines, strings.ReplaceAll(way, "NAME", names[random.IntN(len(names))]))
+		}
+		list = append(list, strings.Join(lines, "\r\n"))
+	}
+	return list
+}
+
+// forwardedTest sends requests to all entrances, and compares what the application learns.
+type forwardedTest struct {
+	ledger        *e2e.Ledger
+	entrances     map[string]rig.Entrance
+	isGone        bool // koalagate does not answer
+	sent, reached int
+}
+
+// send sends requests for a path with each of the headers, with the user's cookie unless the
+// user is "".
+func (f *forwardedTest) send(t *testing.T, user, path string, headers []string) {
+	t.Helper()
+	requests := []rig.HostileRequest{{Line: "GET " + path + " HTTP/1.1", Headers: withUser(user), Plain: !f.isGone}}
+	for _, lines := range headers {
+		requests = append(requests, rig.HostileRequest{Line: "GET " + path + " HTTP/1.1", Headers: withUser(user) + "\r\nX-Own: 1\r\n" + lines})
+	}
+	for _, fields := range removalsByHTTP2 {
+		all := []rig.Field{{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "http"}, {Name: ":authority", Value: "shop.example"}, {Name: ":path", Value: path}}
+		if user != "" {
+			all = append(all, rig.Field{Name: "cookie", Value: "who=" + user})
+		}
+		requests = append(requests, rig.HostileRequest{Only: &rig.H2Request{Fields: append(all, fields...)}})
+	}
+	f.sent += sendHostile(t, f.entrances, requests, 0)
+	entries := f.ledger.Take()
+	for name, e := range f.entrances {
+		want := []string{user}
+		if user == "" || f.isGone || path == "/healthz" {
+			want = nil
+		}
+		arrived := 0
+		for i, r := range requests {
+			for _, entry := range entries[traceOf(name, i)] {
+				arrived++
+				if wrong := misidentified(entry, want); wrong != "" {
+					t.Errorf("%s, gone %t, %s: %s; want %q", name, f.isGone, r, wrong, want)
+				}
+			}
+		}
+		if isOpen := e.FailsOpen || !f.isGone || path == "/healthz"; isOpen != (arrived > 0) {
+			t.Errorf("%s: %d of %d requests for %s reached the application", name, arrived, len(requests), path)
+		}
+		f.reached += arrived
+	}
+}
+
+// withUser returns the headers of an ordinary request of a user.
+func withUser(user string) string {
+	if user == "" {
+		return rig.ShopHost
+	}
+	return rig.ShopHost + "\r\nCookie: who=" + user
+}
+
+// misidentified returns what is wrong with the user of a request that reached the application,
+// "" if it is the wanted one.
+func misidentified(entry e2e.Entry, want []string) string {
+	var got []string
+	for name, values := range entry.Header {
+		if strings.ReplaceAll(strings.ToLower(name), "_", "-") == "x-user-id" {
+			if name != "X-User-Id" {
+				return fmt.Sprintf("the application got %s: %q", name, values)
+			}
+			got = values
+		}
+	}
+	if !slices.Equal(got, want) {
+		return fmt.Sprintf("the application got the user %q", got)
+	}
+	return ""
+}
+
+// Nobody but the application learns the user: neither clients of allowed requests nor those
+// of refused ones.
+func TestForwardedHeadersStayBehindTheGateway(t *testing.T) {
+	t.Parallel()
+	h := rig.NewFixture(t)
+	h.Stage.TrustUsers(false)
+	k := h.Koalagate("--rules", h.File("rules.conf", forwarding))
+	app := rig.Must(h.Stage.App())(t)
+	for _, sample := range hostileSamples() {
+		g := sample.Start(h, app.Address, k)
+		for path, want := range map[string]int{"/a": http.StatusOK, "/black": http.StatusForbidden} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URL+path, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Cookie", "who=zacharias")
+			client := http.Client{Timeout: 20 * time.Second}
+			res, err := client.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+			if res.StatusCode != want || strings.Contains(fmt.Sprint(res.Header), "zacharias") || res.Header.Get("X-Envoy-Auth-Headers-To-Remove") != "" {
+				t.Errorf("%s: %s with the headers %v; want %s without the user", sample.Name, res.Status, res.Header, strconv.Itoa(want))
+			}
+		}
+	}
+}
