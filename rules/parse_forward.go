@@ -85,8 +85,9 @@ func unforwardable(name string) string {
 // isHeaderName reports whether every gateway has variables for the header.
 func isHeaderName(name string) bool {
 	for i := range len(name) {
-		c := name[i]
-		if letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'; !letter && !('0' <= c && c <= '9') && c != '-' {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-':
+		default:
 			return false
 		}
 	}

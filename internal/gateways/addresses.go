@@ -23,8 +23,8 @@ func (r *replacer) replace(from, to string) {
 	r.text = strings.ReplaceAll(r.text, from, to)
 }
 
-// repeat replaces the lines about an instance of koalagate by those about each of the
-// instances. format has a verb for the address.
+// repeat replaces the line about koalagate's address in the sample by one about each of the
+// addresses.
 func (r *replacer) repeat(sample string, addresses []string, line func(i int, address string) string) {
 	var b strings.Builder
 	for i, address := range addresses {
@@ -122,7 +122,7 @@ func replaceTraefik(r *replacer, o *Options) {
 	case 1:
 		r.replace("http://"+sampleKoalagate+"/", "http://"+o.Koalagate[0]+"/")
 	default:
-		r.err = fmt.Errorf("Traefik asks one address of koalagate, not %d; name that of a load balancer before the instances", len(o.Koalagate)) //nolint:staticcheck // a name
+		r.err = fmt.Errorf("Traefik asks one address of koalagate, not %d; name that of a load balancer before the instances", len(o.Koalagate))
 	}
 	r.replaceCommon(o)
 }

@@ -145,7 +145,7 @@ func (g *gateway) fill(set *rules.Set) (string, error) {
 		if block == nil {
 			return "", fmt.Errorf("the sample for %s has an unknown block %q", g.name, name)
 		}
-		indent := line[:strings.Index(line, beginComment)]
+		indent, _, _ := strings.Cut(line, beginComment)
 		for _, own := range block(f) {
 			b.WriteString(indent + own + "\n")
 		}

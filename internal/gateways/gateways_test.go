@@ -185,8 +185,19 @@ func TestAddresses(t *testing.T) {
 func TestInvalidOptions(t *testing.T) {
 	set := parse(t, many)
 	for _, o := range []Options{
-		{Listen: ":8080"}, {Listen: "8080"}, {Listen: "shop.example:80"}, {Listen: "127.0.0.1:0"}, {Listen: "127.0.0.1:99999"}, {Listen: "127.0.0.1:80; evil"},
-		{App: "app"}, {App: "a b:80"}, {App: "app:80;"}, {App: "$app:80"}, {App: "{app}:80"}, {Koalagate: []string{"127.0.0.1:9981", "127.0.0.1:"}}, {Koalagate: []string{"\n:1"}},
+		{Listen: ":8080"},
+		{Listen: "8080"},
+		{Listen: "shop.example:80"},
+		{Listen: "127.0.0.1:0"},
+		{Listen: "127.0.0.1:99999"},
+		{Listen: "127.0.0.1:80; evil"},
+		{App: "app"},
+		{App: "a b:80"},
+		{App: "app:80;"},
+		{App: "$app:80"},
+		{App: "{app}:80"},
+		{Koalagate: []string{"127.0.0.1:9981", "127.0.0.1:"}},
+		{Koalagate: []string{"\n:1"}},
 	} {
 		for _, name := range Names() {
 			if _, err := Configure(name, set, o); err == nil {
