@@ -29,7 +29,8 @@ rule : [direct] [path=/black] [] [result=2; return=101]
 2 : {"Err_no":10}
 `
 
-// The numbers of different spellings: the known ones, and random combinations in the long form.
+// spellingsLong is the number of different spellings in the long form: the known ones, and random
+// combinations of them. Half are of the user's requests, and half of nobody's.
 const spellingsLong = 10_000
 
 // The application behind each sample learns the user from koalagate: no spelling of the
@@ -44,9 +45,9 @@ func TestForwardedHeadersAreKoalagates(t *testing.T) {
 	samples := slices.DeleteFunc(hostileSamples(), func(s rig.HTTPSample) bool { return s.Name == "envoy with a queue" })
 	f := &forwardedTest{ledger: ledger, entrances: h.Entrances(samples, ledger.Address, k)}
 	all := spellings()
-	f.send(t, "ann", "/a", all)
-	f.send(t, "", "/a", all)
 	few := all[:min(len(all), 200)]
+	f.send(t, "ann", "/a", all[:max(len(all)/2, len(few))])
+	f.send(t, "", "/a", all[min(len(all)/2, len(all)-len(few)):])
 	f.send(t, "ann", "/healthz", few)
 	if err := k.Stop(); err != nil {
 		t.Fatal(err)
@@ -180,6 +181,33 @@ func TestForwardedHeadersStayBehindTheGateway(t *testing.T) {
 			res.Body.Close()
 			if res.StatusCode != want || strings.Contains(fmt.Sprint(res.Header), "zacharias") || res.Header.Get("X-Envoy-Auth-Headers-To-Remove") != "" {
 				t.Errorf("%s: %s with the headers %v; want %s without the user", sample.Name, res.Status, res.Header, strconv.Itoa(want))
+			}
+		}
+	}
+}
+
+// The answer alone replaces the header at each sample, and drops it: also if the gateway lets
+// the client's through before the check.
+func TestForwardedHeadersReplaceTheClients(t *testing.T) {
+	t.Parallel()
+	h := rig.NewFixture(t)
+	h.Stage.TrustUsers(true)
+	k := h.Koalagate("--rules", h.File("rules.conf", forwarding))
+	ledger := rig.Must(h.Stage.Ledger())(t)
+	for _, sample := range hostileSamples() {
+		g := sample.Start(h, ledger.Address, k)
+		for i, c := range []struct {
+			cookie string
+			want   []string
+		}{{"Cookie: who=ann", []string{"ann"}}, {"Cookie: other=ann", nil}} {
+			ledger.Take()
+			status, err := sendRawFor(g, "GET /a HTTP/1.1\r\nHost: shop.example\r\nX-Trace: 1\r\nX-User-Id: mallory\r\nX-User-Id: eve\r\n"+c.cookie, 20*time.Second)
+			entries := ledger.Take()["1"]
+			if err != nil || status != http.StatusOK || len(entries) != 1 {
+				t.Fatalf("%s, request %d: %d, %v, %d requests reached the application", sample.Name, i, status, err, len(entries))
+			}
+			if wrong := misidentified(entries[0], c.want); wrong != "" {
+				t.Errorf("%s with %s: %s; want %q", sample.Name, c.cookie, wrong, c.want)
 			}
 		}
 	}
