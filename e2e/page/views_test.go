@@ -13,6 +13,7 @@ var hostile = []string{
 	"a\u202egnp.exe",
 	`javascript:alert(1)//{{7*7}}`,
 	" blank ",
+	"=1+1",
 	strings.Repeat("long", 2000),
 }
 
@@ -35,12 +36,16 @@ rule : [direct] [act=<b>] [] [result=2; return=202]
 [end]
 `
 
+// triedRule refuses on trial what is allowed.
+const triedRule = "rule : [count] [act=comment; uid=+] [time=3600; count=1] [result=2; return=203; name=tried]\n"
+
 // views are all views, with a text that each shows.
 var views = []struct{ hash, sees string }{
 	{"#/", "Rules that refuse"},
 	{"#/rules/201", "in 3600 s"},
 	{"#/try?p=uid%3Dann", "used of"},
 	{"#/change", "Nothing is changed."},
+	{"#/change", "Trial of version 2: running"},
 	{"#/exceptions", "Add …"},
 	{"#/versions/1", "no version before"},
 	{"#/instances", "extauthz"},
@@ -54,6 +59,11 @@ func TestViews(t *testing.T) {
 	for _, user := range append([]string{"ann"}, hostile...) {
 		f.refuse(user)
 		f.command("exception", "add", "--rule", "201", "act=comment", "uid="+user, "--count", "9", "--for", "2h", "--note", user[:min(len(user), 400)])
+	}
+	f.command("publish", f.file("rules.conf", strings.Replace(hostileRules, "\n[result]", triedRule+"\n[result]", 1)), "--trial", "1h", "--then", "keep", "--note", hostile[0], "--author", hostile[2])
+	for _, user := range hostile {
+		f.comment(user)
+		f.comment(user)
 	}
 	for i, l := range []look{{1280, 900, false}, {390, 844, true}, {1280, 900, true}, {390, 844, false}} {
 		theme := map[bool]string{false: "light", true: "dark"}[l.dark]
