@@ -81,9 +81,9 @@ func (v *evaluation) answer(c *Call, i int, a *Answer) {
 		}
 		a.Decider, a.Result = m.decider(v.rules, from.Decider)
 		a.Verdict = a.Result.Verdict()
-		a.Shadow = m.shadows(from)
+		a.Shadow, a.Marked = m.shadows(from), m.marked(from)
 	case Complete, CompleteTake:
-		a.Refusing = m.refusing(plan, from, v.answers.Degraded)
+		a.Refusing, a.Marked = m.refusing(plan, from, v.answers.Degraded), m.marked(from)
 		if a.Result = v.rules.Results[0]; m.sourced {
 			a.Result = unruled
 		}
@@ -162,15 +162,26 @@ func (m *matchedInput) appendShadow(list []Shadow, i int) []Shadow {
 	return append(list, Shadow{m.counting[i], m.counting[i].Result.Verdict()})
 }
 
+// marked returns the rules that marked the input, in the order of the file.
+func (m *matchedInput) marked(from *store.Answer) []*rules.Rule {
+	var list []*rules.Rule
+	for _, i := range from.Refusals {
+		if r := m.counting[i]; r != nil && r.Mark != "" {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
 // refusing returns the rules that would decide, in the order of the file, without
-// shadow rules and, in rescue, without rules with fail=allow.
+// shadow rules, marked rules and, in rescue, without rules with fail=allow.
 func (m *matchedInput) refusing(plan *store.Set, from *store.Answer, degraded bool) []*rules.Rule {
 	var list []*rules.Rule
 	refusals := from.Refusals
 	appendBefore := func(before int) {
 		for len(refusals) > 0 && refusals[0] < before {
 			rule, isLenient := m.counting[refusals[0]], degraded && plan.Rules[refusals[0]].Lenient
-			if rule != nil && !rule.Shadow && !isLenient {
+			if rule != nil && rule.Enforced() && !isLenient {
 				list = append(list, rule)
 			}
 			refusals = refusals[1:]
@@ -257,7 +268,7 @@ func (v *evaluation) setFail(counter *store.Rule, rule *rules.Rule) {
 }
 
 // policy returns the strictest policy of the rules that input i reached, without
-// shadow rules. FailAllow never wins: such a rule does not decide while Redis is
+// shadow rules and marked rules. FailAllow never wins: such a rule does not decide while Redis is
 // unavailable, and the rules below it do.
 func (v *evaluation) policy(op Op, i int) rules.FailPolicy {
 	reached, decider := v.inputs[i].counting, v.answers.Sets[i].Decider
@@ -266,7 +277,7 @@ func (v *evaluation) policy(op Op, i int) rules.FailPolicy {
 	}
 	strictest := rules.FailAllow
 	for _, rule := range reached {
-		if rule == nil || !rule.Shadow {
+		if rule == nil || rule.Enforced() {
 			strictest = max(strictest, v.failOf(rule))
 		}
 	}

@@ -163,11 +163,12 @@ func until(lasts, end time.Duration) time.Duration {
 }
 
 // shared returns those counters of the only input that decide, with their rules, or the
-// answer to an input that meets a rule whose limit cannot be shared. Shadow rules do not decide.
+// answer to an input that meets a rule whose limit cannot be shared. Shadow rules and marked
+// rules do not decide.
 func (m *matchedInput) shared(all []store.Rule) (counters []store.Rule, by []*rules.Rule, none *Assignment) {
 	for i := range all {
 		rule := m.counting[i]
-		if rule.Shadow {
+		if !rule.Enforced() {
 			continue
 		}
 		word := rule.Unassignable()

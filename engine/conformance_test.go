@@ -54,6 +54,7 @@ type want struct {
 	ResetMS   *int64       `json:"reset_ms"`
 	RetryMS   *int64       `json:"retry_ms"`
 	Shadow    []wantShadow `json:"shadow"`
+	Marks     []string     `json:"marks"`
 	Sets      []want       `json:"sets"`
 	WaitMS    *int64       `json:"wait_ms"`
 	Receipt   bool         `json:"receipt"`
@@ -231,5 +232,6 @@ func answered(a *engine.Answer) want {
 	for _, s := range a.Shadow {
 		w.Shadow = append(w.Shadow, wantShadow{s.Rule.Return, s.Verdict.String()})
 	}
+	w.Marks = a.Marks()
 	return w
 }

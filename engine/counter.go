@@ -92,7 +92,7 @@ func (e *Engine) plansOf(matches []rules.Match, list []Counter) (browse, peek st
 			continue
 		}
 		r := v.counter(&m.matches.List[0], 1, nil)
-		r.Shadow, r.Allows, r.Wait, r.Lenient, r.Strict = false, false, 0, false, false
+		r.Shadow, r.Marked, r.Allows, r.Wait, r.Lenient, r.Strict = false, false, false, 0, false, false
 		r.Settle, r.Outcome = 0, false
 		browse.Sets = append(browse.Sets, store.Set{Allows: true, Rules: []store.Rule{r}})
 		peek.Sets = append(peek.Sets, store.Set{Allows: true, Rules: []store.Rule{r}})

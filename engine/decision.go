@@ -107,6 +107,9 @@ type Answer struct {
 	// Shadow lists the rules with shadow=1 that would have decided: counting
 	// rules that refused the weight, and direct rules that matched.
 	Shadow []Shadow
+	// Marked lists the rules with mark=WORD that would have decided, in the order of the
+	// file: they let pass, and count, what they would refuse. See Marks.
+	Marked []*rules.Rule
 	// Hits is the number of hits counted now; of a base rule, the hits of the day.
 	// Peek sets it, and a decision by a rule with overdraft, whose hits may exceed its limit.
 	Hits int64
@@ -167,6 +170,28 @@ func (d *Decision) ShadowRules() []int64 {
 		}
 	}
 	return numbers
+}
+
+// Marks returns the marks that the input carries, each once, in the order of the file, or nil
+// if there are none.
+func (a *Answer) Marks() []string { return appendMarks(nil, a) }
+
+// Marks returns the marks of all inputs, each once, or nil if there are none.
+func (d *Decision) Marks() []string {
+	var marks []string
+	for i := range d.Answers {
+		marks = appendMarks(marks, &d.Answers[i])
+	}
+	return marks
+}
+
+func appendMarks(marks []string, a *Answer) []string {
+	for _, r := range a.Marked {
+		if !slices.Contains(marks, r.Mark) {
+			marks = append(marks, r.Mark)
+		}
+	}
+	return marks
 }
 
 // Mode determines the effect of a door's decisions.

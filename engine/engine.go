@@ -253,7 +253,7 @@ func (e *Engine) conclude(ctx context.Context, c *Call, v *evaluation, d *Decisi
 }
 
 // counted returns the rules of set i that an allowed take counted: those above its decider
-// that admitted, and those with an overdraft that it reached.
+// that admitted or marked it, and those with an overdraft that it reached.
 func (v *evaluation) counted(i int) []store.Rule {
 	list, a := v.plan.Sets[i].Rules, &v.answers.Sets[i]
 	if a.Decider >= 0 {
@@ -261,7 +261,7 @@ func (v *evaluation) counted(i int) []store.Rule {
 	}
 	var counted []store.Rule
 	for j := range list {
-		if list[j].Overdraft || j != a.Decider && !slices.Contains(a.Refusals, j) {
+		if list[j].Overdraft || j != a.Decider && (list[j].Marked || !slices.Contains(a.Refusals, j)) {
 			counted = append(counted, list[j])
 		}
 	}

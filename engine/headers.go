@@ -2,6 +2,7 @@ package engine
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/httptext"
@@ -36,6 +37,7 @@ const (
 	HeaderResult   = "X-Koala-Result"   // the number of the entry of [result]
 	HeaderDegraded = "X-Koala-Degraded" // 1 if Redis is unavailable
 	HeaderReceipt  = "X-Koala-Receipt"  // the receipt of the request, never for clients
+	HeaderMark     = "X-Koala-Mark"     // the marks of the request, for its application alone
 )
 
 const headerRetryAfter = "Retry-After"
@@ -66,6 +68,19 @@ func (d *Decision) DecisionHeaders(dst []rules.Header) []rules.Header {
 		return dst
 	}
 	return d.Answers[0].decisionHeaders(dst, quotaText{})
+}
+
+// ApplicationHeaders appends the headers that are for the application alone to dst: the
+// receipt and the marks. Doors that cannot be sure that a client's own are removed send none.
+// The decision must have exactly one input.
+func (d *Decision) ApplicationHeaders(dst []rules.Header) []rules.Header {
+	if d.Receipt != "" {
+		dst = append(dst, rules.Header{Name: HeaderReceipt, Value: d.Receipt})
+	}
+	if len(d.Answers) > 0 && len(d.Answers[0].Marked) > 0 {
+		dst = append(dst, rules.Header{Name: HeaderMark, Value: strings.Join(d.Answers[0].Marks(), ", ")})
+	}
+	return dst
 }
 
 // decisionHeaders appends the DecisionHeaders. The text of the rule's number is

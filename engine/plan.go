@@ -235,6 +235,7 @@ func (v *evaluation) counter(match *rules.Match, weight int64, o *Override) (r s
 		Base:    match.Limits.Base,
 		Burst:   match.Limits.Burst,
 		Shadow:  match.Rule.Shadow,
+		Marked:  match.Rule.Mark != "",
 
 		Overdraft: match.Rule.Overdraft,
 		Ban:       match.Rule.Ban,

@@ -67,10 +67,7 @@ func (s *Server) appendAllowed(b []byte, c *check, d *engine.Decision) []byte {
 	var up, down [12]rules.Header
 	upstream := s.gate.Forwarded(up[:0], &c.question)
 	forwarded := len(upstream)
-	upstream = d.DecisionHeaders(upstream)
-	if d.Receipt != "" {
-		upstream = append(upstream, rules.Header{Name: engine.HeaderReceipt, Value: d.Receipt})
-	}
+	upstream = d.ApplicationHeaders(d.DecisionHeaders(upstream))
 	b = appendStatus(b, replyStatus, int(codes.OK))
 	b, from := wire.Begin(b, replyOK)
 	for i := range upstream {
@@ -158,7 +155,7 @@ func appendHeaders(b []byte, field protowire.Number, list []rules.Header) []byte
 const ownPrefix = "x-koala-"
 
 // optional lists our headers that a decision need not have.
-var optional = [...]string{engine.HeaderRule, engine.HeaderDegraded, engine.HeaderResult, engine.HeaderReceipt}
+var optional = [...]string{engine.HeaderRule, engine.HeaderDegraded, engine.HeaderResult, engine.HeaderReceipt, engine.HeaderMark}
 
 // appendForged appends the names of headers for Envoy to remove from the request:
 // those with our prefix and other spellings of the forwarded ones that the client may have

@@ -39,6 +39,9 @@ rule : [count] [act=vote; uid=+] [time=90; count=1;] [result=2; return=201]
 rule : [count] [act=quiet; uid=+] [time=90; count=1;] [result=2; return=202; quiet=1]
 rule : [count] [act=trial; uid=+] [time=90; count=1;] [result=2; return=203; shadow=1]
 rule : [count] [act=post; uid=+] [time=90; count=1;] [result=3; return=204]
+rule : [count] [act=soft; uid=+] [time=90; count=1;] [result=2; return=206; mark=slow; quiet=1]
+rule : [token] [act=soft; uid=+] [time=90; count=1;] [result=2; return=207; mark=cheap; quiet=1]
+rule : [count] [act=soft; uid=+] [time=90; count=2;] [result=2; return=208; quiet=1]
 rule : [count] [act=teapot; uid=+] [time=90; count=1;] [result=4; return=205]
 [result]
 0 : {"Err_no":0}
@@ -62,12 +65,12 @@ func TestCompleteReplies(t *testing.T) {
 	}{
 		"no rule matched": {"other", 1, `{"status": {}, "ok_response": {
 			"headers": ` + list(header("X-Koala-Decision", "none"), header("X-Koala-Result", "0")) + `,
-			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded", "X-Koala-Receipt"],
+			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded", "X-Koala-Receipt", "X-Koala-Mark"],
 			"response_headers_to_add": ` + list(header("X-Koala-Decision", "none"), header("X-Koala-Result", "0")) + `},
 			"dynamic_metadata": {"verdict": "none", "result": 0}}`},
 		"admitted by a counter": {"vote", 1, `{"status": {}, "ok_response": {
 			"headers": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1")) + `,
-			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded", "X-Koala-Receipt"],
+			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded", "X-Koala-Receipt", "X-Koala-Mark"],
 			"response_headers_to_add": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1"),
 			header("RateLimit-Policy", `"r201";q=1;w=90`), header("RateLimit", `"r201";r=0;t=90`)) + `},
 			"dynamic_metadata": {"verdict": "allow", "result": 1, "limit": 1, "remaining": 0, "reset": 90}}`},
@@ -86,7 +89,7 @@ func TestCompleteReplies(t *testing.T) {
 			"dynamic_metadata": {"verdict": "deny", "rule": 10, "result": 2}}`},
 		"on the white list": {"white", 1, `{"status": {}, "ok_response": {
 			"headers": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Rule", "11"), header("X-Koala-Result", "1")) + `,
-			"headers_to_remove": ["X-Koala-Degraded", "X-Koala-Receipt"],
+			"headers_to_remove": ["X-Koala-Degraded", "X-Koala-Receipt", "X-Koala-Mark"],
 			"response_headers_to_add": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Rule", "11"), header("X-Koala-Result", "1")) + `},
 			"dynamic_metadata": {"verdict": "allow", "rule": 11, "result": 1}}`},
 		"challenged": {"robot", 1, `{"status": {"code": 7}, "denied_response": {
@@ -103,14 +106,25 @@ func TestCompleteReplies(t *testing.T) {
 			"dynamic_metadata": {"verdict": "deny", "rule": 13, "result": 4}}`},
 		"a quiet rule's limits stay at the gateway": {"quiet", 1, `{"status": {}, "ok_response": {
 			"headers": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1")) + `,
-			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded", "X-Koala-Receipt"],
+			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded", "X-Koala-Receipt", "X-Koala-Mark"],
 			"response_headers_to_add": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1")) + `},
 			"dynamic_metadata": {"verdict": "allow", "result": 1, "limit": 1, "remaining": 0, "reset": 90}}`},
 		"a shadow rule is reported to the gateway only": {"trial", 2, `{"status": {}, "ok_response": {
 			"headers": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1")) + `,
-			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded", "X-Koala-Receipt"],
+			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded", "X-Koala-Receipt", "X-Koala-Mark"],
 			"response_headers_to_add": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1")) + `},
 			"dynamic_metadata": {"verdict": "allow", "result": 1, "shadow": [203]}}`},
+		"marked for the application": {"soft", 2, `{"status": {}, "ok_response": {
+			"headers": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1"), header("X-Koala-Mark", "slow, cheap")) + `,
+			"headers_to_remove": ["X-Koala-Rule", "X-Koala-Degraded", "X-Koala-Receipt"],
+			"response_headers_to_add": ` + list(header("X-Koala-Decision", "allow"), header("X-Koala-Result", "1")) + `},
+			"dynamic_metadata": {"verdict": "allow", "result": 1, "limit": 1, "remaining": 0, "reset": 90, "marks": ["slow", "cheap"]}}`},
+		"marked and refused": {"soft", 3, `{"status": {"code": 8}, "denied_response": {
+			"status": {"code": "TooManyRequests"},
+			"headers": ` + list(header("X-Koala-Decision", "deny"), header("X-Koala-Rule", "208"), header("X-Koala-Result", "2"),
+			header("Retry-After", "90"), header("Content-Type", "application/problem+json")) + `,
+			"body": "{\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\",\"title\":\"Quota exceeded\",\"status\":429,\"detail\":\"slow down\",\"violated-policies\":[\"r208\"]}"},
+			"dynamic_metadata": {"verdict": "deny", "rule": 208, "result": 2, "limit": 2, "remaining": 0, "reset": 90, "marks": ["slow", "cheap"]}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			door := open(t, outcomes, func(o *extauthz.Options) { o.Presentation.Quota = engine.QuotaDraft10 })
@@ -150,7 +164,7 @@ func TestForgedHeadersDoNotReachTheUpstream(t *testing.T) {
 	for _, name := range reply.GetHeadersToRemove() {
 		removed[strings.ToLower(name)] = true
 	}
-	for _, name := range []string{"x-koala-decision", "x-koala-rule", "x-koala-result", "x-koala-degraded", "x-koala-receipt", "x-koala-param-act", "x_koala_rule", "x-koala_result"} {
+	for _, name := range []string{"x-koala-decision", "x-koala-rule", "x-koala-result", "x-koala-degraded", "x-koala-receipt", "x-koala-mark", "x-koala-param-act", "x_koala_rule", "x-koala_result"} {
 		_, isSet := set[name]
 		if isSet == removed[name] {
 			t.Errorf("%s: overwritten %v, removed %v; want one of them", name, isSet, removed[name])
@@ -161,7 +175,7 @@ func TestForgedHeadersDoNotReachTheUpstream(t *testing.T) {
 			t.Errorf("%s is removed; it is not ours", name)
 		}
 	}
-	if got := len(reply.GetHeadersToRemove()); got != 6 {
+	if got := len(reply.GetHeadersToRemove()); got != 7 {
 		t.Errorf("%d headers to remove: %q; want each once", got, reply.GetHeadersToRemove())
 	}
 }

@@ -32,7 +32,8 @@ func (c *call) answerEntry(op engine.Op) {
 	// The caller holds its request itself, for the Wait_ms of the reply.
 	c.question.Patience = engine.MaxWait
 	if d, ok := c.decide(engine.Call{Op: op, CallerWaits: true}); ok {
-		c.body = appendReceipt(appendWait(appendEntry(c.body[:0], &d.Answers[0]), d.Wait), d.Receipt)
+		a := &d.Answers[0]
+		c.body = appendReceipt(appendWait(appendMarks(appendEntry(c.body[:0], a), a), d.Wait), d.Receipt)
 		c.reply(http.StatusOK, c.body)
 	}
 }
@@ -50,10 +51,8 @@ func (c *call) browseComplete() {
 	}
 	if d, ok := c.decide(engine.Call{Op: op}); ok {
 		list := entriesOf(&d.Answers[0])
-		if d.Receipt != "" { // the list is the entry that allows
-			list = append(appendReceipt(list[:len(list)-1], d.Receipt), ']')
-		}
-		c.reply(http.StatusOK, list)
+		last := appendReceipt(appendMarks(list[:len(list)-1], &d.Answers[0]), d.Receipt)
+		c.reply(http.StatusOK, append(last, ']'))
 	}
 }
 
@@ -169,7 +168,7 @@ func (c *call) multiBrowse() {
 		if !ok {
 			return
 		}
-		results[i] = jobResult{jobs[i].ID, appendEntry(nil, &d.Answers[0])}
+		results[i] = jobResult{jobs[i].ID, appendMarks(appendEntry(nil, &d.Answers[0]), &d.Answers[0])}
 	}
 	c.reply(http.StatusOK, resultsOf(results))
 }

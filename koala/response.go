@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
@@ -57,6 +58,15 @@ func appendReceipt(entry []byte, receipt string) []byte {
 	}
 	entry = append(entry[:len(entry)-1], `,"Receipt":"`...)
 	return append(append(entry, receipt...), `"}`...)
+}
+
+// appendMarks adds the marks of the call, which JSON needs not escape, to an entry.
+func appendMarks(entry []byte, a *engine.Answer) []byte {
+	marks := a.Marks()
+	if marks == nil {
+		return entry
+	}
+	return append(entry[:len(entry)-1], `,"Marks":["`+strings.Join(marks, `","`)+`"]}`...)
 }
 
 // entriesOf returns the list of the entries of all rules that would refuse, or of the

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/door"
@@ -28,6 +29,9 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request, d *engine.Decisio
 	setHeaders(w.Header(), door.Sendable(d.ClientHeaders(buffer[:0], s.Presentation)))
 	switch {
 	case d.Allowed():
+		if marks := d.Answers[0].Marks(); marks != nil {
+			r.Header.Set(engine.HeaderMark, strings.Join(marks, ", "))
+		}
 		return true
 	case s.Refuse != nil:
 		own := &refusing{ResponseWriter: w, decision: d}

@@ -14,6 +14,9 @@
 // a request ended: the middleware settles the receipt of the request when its handler
 // ends, even if it panics, and the receipt of a hijacked connection when it is closed. Rules see
 // the status as response.status; SetHits and SetResponse state more.
+//
+// A request that rules with mark=WORD marked has their marks in its header X-Koala-Mark. The
+// client's own is removed.
 package middleware
 
 import (
@@ -126,6 +129,8 @@ func New(o Options) func(http.Handler) http.Handler {
 			next = http.NotFoundHandler()
 		}
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			// Whatever becomes of the request: only this middleware marks it.
+			delete(r.Header, engine.HeaderMark)
 			admitted, receipt := s.admit(w, r)
 			switch {
 			case admitted == nil:

@@ -28,6 +28,22 @@ X-Koala-Decision: allow
 X-Koala-Result: 1
 
 `},
+	{"auth-request marks for the application", "/v1/auth-request?act=soft", append(viaNginx("GET", "/"), "X-Koala-Mark", "forged"), 2, `200
+Cache-Control: no-store
+Content-Length: 0
+X-Koala-Decision: allow
+X-Koala-Mark: slow, cheap
+X-Koala-Result: 1
+
+`},
+	{"forward-auth marks for the application", "/v1/forward-auth?act=soft", viaCaddy("GET", "/"), 2, `200
+Cache-Control: no-store
+Content-Length: 0
+X-Koala-Decision: allow
+X-Koala-Mark: slow, cheap
+X-Koala-Result: 1
+
+`},
 	{"auth-request where no rule matches", "/v1/auth-request", viaNginx("GET", "/"), 1, `200
 Cache-Control: no-store
 Content-Length: 0

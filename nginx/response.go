@@ -99,10 +99,7 @@ func (a *answer) allow(q *door.Question, d *engine.Decision) {
 		// then would not be cached either.
 		headers = append(headers, rules.Header{Name: "Cache-Control", Value: "no-store"})
 	}
-	headers = a.appendForwarded(headers, q)
-	if d.Receipt != "" {
-		headers = append(headers, rules.Header{Name: engine.HeaderReceipt, Value: d.Receipt})
-	}
+	headers = d.ApplicationHeaders(a.appendForwarded(headers, q))
 	shown := a.server.presentation
 	shown.HideDecision = false
 	a.send(http.StatusOK, d.ClientHeaders(headers, shown), nil)

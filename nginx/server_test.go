@@ -59,6 +59,8 @@ rule : [direct] [act=crlf] [time=1; count=0;] [result=8; return=106]
 rule : [count] [act=comment; uid=+] [time=90; count=2; cost=size] [result=2; return=201]
 rule : [count] [act=roomy; uid=+] [time=90; count=1000000000;] [result=2; return=203]
 rule : [count] [act=once; uid=+] [time=90; count=1;] [result=2; return=202]
+rule : [count] [act=soft; uid=+] [time=90; count=1;] [result=2; return=204; mark=slow; quiet=1]
+rule : [count] [act=soft; uid=+] [time=90; count=1;] [result=2; return=205; mark=cheap; quiet=1]
 [result]
 0 : {"Err_no":0, "Str_reason":"Allow"}
 1 : {"Err_no":0, "Str_reason":"Allow"}

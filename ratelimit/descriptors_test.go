@@ -67,6 +67,24 @@ func TestShadowRulesOfAllDescriptorsAreReported(t *testing.T) {
 	}
 }
 
+// The metadata lists the marks of all descriptors, each once, and no header tells them: the
+// door could not remove a client's own.
+func TestMarksOfAllDescriptorsAreReported(t *testing.T) {
+	d := open(t, outcomes, nil)
+	for i, want := range [][]any{{"late"}, {"late", "slow"}} { // the call has two hits of late
+		reply := d.ask(one("late", "x"), one("soft", "x"), one("soft", "x2"), one("late", "x"))
+		if got := reply.DynamicMetadata.AsMap()["marks"]; reply.OverallCode != ok || !cmp.Equal(got, any(want)) || len(reply.RequestHeadersToAdd) != 0 {
+			t.Errorf("call %d: %v, the marks %v, headers %v; want %v", i, reply.OverallCode, got, reply.RequestHeadersToAdd, want)
+		}
+		if got := reply.Statuses[1]; got.LimitRemaining != 0 || got.CurrentLimit.GetRequestsPerUnit() != 1 {
+			t.Errorf("call %d: the status of a marked descriptor is %v; want its limit, and nothing left", i, got)
+		}
+	}
+	if got, is := d.ask(one("other", "x")).DynamicMetadata.AsMap()["marks"]; is {
+		t.Errorf("without marks, %v are reported", got)
+	}
+}
+
 func TestHitsAreTheWeightOfACall(t *testing.T) {
 	d := open(t, outcomes, nil)
 	remaining := func(want uint32, json string) {

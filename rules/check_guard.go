@@ -61,7 +61,7 @@ func (g *guards) guardOf(r *Rule) *guard {
 	q := &guard{Rule: r, refuses: r.refuses() && !slices.ContainsFunc(r.Conditions, func(c *Condition) bool {
 		return r.Counts() && c.identifies() && g.supply.chosenSource(c) != nil
 	})}
-	if r.Shadow || !q.refuses && !slices.ContainsFunc(r.Conditions, func(c *Condition) bool { return c.wantsAbsence() }) {
+	if !r.Enforced() || !q.refuses && !slices.ContainsFunc(r.Conditions, func(c *Condition) bool { return c.wantsAbsence() }) {
 		return nil
 	}
 	for _, c := range r.Conditions {

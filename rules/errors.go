@@ -119,6 +119,7 @@ var (
 	errResponse = vocabulary.Define("E091", "a parameter of the response where none is known")
 	errHeld     = vocabulary.Define("E092", "a hold rule has a threshold of other methods")
 	errLease    = vocabulary.Define("E093", "no part of this limit can be held in advance")
+	errMark     = vocabulary.Define("E094", "a mark has a word that rules which never refuse cannot have")
 )
 
 // errMore is followed by the number of errors that are not shown.

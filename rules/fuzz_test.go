@@ -61,7 +61,7 @@ func checkSet(t *testing.T, set *Set) {
 		if r.Result == nil || r.Return < 1 || r.Counts() && len(r.Thresholds) == 0 && (r.Time < 1 || r.Count < 1) || r.Method == Base && r.Base < 1 && len(r.Thresholds) == 0 || r.Method == Token && r.Burst < 1 && len(r.Thresholds) == 0 {
 			t.Fatalf("an incomplete rule: %+v", r)
 		}
-		if strings.Trim(r.Name, ruleNameLetters) != "" || len(r.Name) > maxName {
+		if strings.Trim(r.Name, labelLetters) != "" || len(r.Name) > maxName {
 			t.Fatalf("a rule with the name %q", r.Name)
 		}
 		for _, c := range r.Conditions {

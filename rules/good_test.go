@@ -100,6 +100,9 @@ func thresholdsOf(r *Rule) string {
 	if r.Shadow {
 		words = append(words, "shadow")
 	}
+	if r.Mark != "" {
+		words = append(words, "marks "+r.Mark)
+	}
 	if r.Quiet {
 		words = append(words, "quiet")
 	}

@@ -27,6 +27,7 @@ type ruleDecl struct {
 	overdraft span          // the word
 	ban       span          // the value of the word
 	lease     span          // the value of the word
+	mark      span          // the word
 	used      span          // the word
 	calendar  *calendarWord // the value of time; nil for seconds
 }
@@ -74,6 +75,7 @@ func (p *parser) parseRule(s span) {
 		p.checkLease(d)
 	}
 	p.parseWords(d, outcomes, p.words(list[:0], brackets[3], outcomeNames, thresholdNames, "the third bracket, the thresholds"), brackets[3].end(), methodKnown)
+	p.checkMark(d)
 	p.rules = append(p.rules, d)
 }
 

@@ -94,8 +94,13 @@ var outcomes = []ruleWord{
 	{name: "since", parse: func(p *parser, d *ruleDecl, w word, _ bool) { d.since = p.instant(w) }},
 	{name: "until", parse: func(p *parser, d *ruleDecl, w word, _ bool) { d.until = p.instant(w) }},
 	{name: "shadow", parse: func(p *parser, d *ruleDecl, w word, _ bool) { d.Shadow = p.choice(w, offOn) == 1 }},
+	{name: "mark", methods: counting, parse: func(p *parser, d *ruleDecl, w word, used bool) {
+		if mark := p.label(w); used {
+			d.mark, d.Mark = w.name, mark
+		}
+	}},
 	{name: "fail", methods: counting, parse: func(p *parser, d *ruleDecl, w word, _ bool) { d.Fail = failPolicies[p.choice(w, failWords)] }},
-	{name: "name", parse: func(p *parser, d *ruleDecl, w word, _ bool) { d.name, d.Name = w.value, p.ruleName(w) }},
+	{name: "name", parse: func(p *parser, d *ruleDecl, w word, _ bool) { d.name, d.Name = w.value, p.label(w) }},
 	{name: "quiet", methods: counting, parse: func(p *parser, d *ruleDecl, w word, _ bool) { d.Quiet = p.choice(w, offOn) == 1 }},
 }
 

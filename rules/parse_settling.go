@@ -114,3 +114,18 @@ func (p *parser) checkLease(d *ruleDecl) {
 		p.reportf(d.lease, warnSmallLease, "remove lease: a limit this small costs Redis little", "%s%s of the limit of %d is less than four hits, and holding so few in advance saves no calls to Redis", half, d.lease.text(), whole)
 	}
 }
+
+// checkMark checks that a rule that marks has no word for its refusals, of which it has none.
+func (p *parser) checkMark(d *ruleDecl) {
+	if d.Mark == "" {
+		return
+	}
+	for _, word := range []struct {
+		name  string
+		given bool
+	}{{"shadow", d.Shadow}, {"ban", d.Ban > 0}, {"wait", d.Wait > 0}, {"lease", d.Lease > 0}} {
+		if word.given {
+			p.reportf(d.mark, errMark, "remove mark or "+word.name, "mark in a rule with %s", word.name)
+		}
+	}
+}

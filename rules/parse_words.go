@@ -105,28 +105,28 @@ func (w word) numberHint() string {
 	return "want digits only, without a unit"
 }
 
-// maxName is the maximum length of the name of a rule, in bytes.
+// maxName is the maximum length of the name of a rule, and of a mark, in bytes.
 const maxName = 64
 
-// ruleName reads the name of a rule. It returns "" for a value that it reports.
-func (p *parser) ruleName(w word) string {
+// label reads the name of a rule, or its mark. It returns "" for a value that it reports.
+func (p *parser) label(w word) string {
 	text := w.value.text()
-	if strings.Trim(text, ruleNameLetters) == "" && len(text) <= maxName {
+	if strings.Trim(text, labelLetters) == "" && len(text) <= maxName {
 		return text
 	}
 	likely := strings.Join(strings.Fields(strings.ToLower(strings.Trim(text, `"`))), "-")
-	if strings.Trim(likely, ruleNameLetters) != "" || len(likely) > maxName {
+	if strings.Trim(likely, labelLetters) != "" || len(likely) > maxName {
 		likely = ""
 	}
 	p.found.add(errChoice, w.value, Finding{
-		Message: fmt.Sprintf("invalid name %q of a rule", w.value.mention()), Suggestion: likely,
+		Message: fmt.Sprintf("invalid %s %q of a rule", w.name.text(), w.value.mention()), Suggestion: likely,
 		Hint: fmt.Sprintf("want lower-case letters, digits and _ . -, at most %d", maxName),
 	})
 	return ""
 }
 
-// ruleNameLetters are the characters of the names of rules.
-const ruleNameLetters = "abcdefghijklmnopqrstuvwxyz0123456789_.-"
+// labelLetters are the characters of the names of rules, and of marks.
+const labelLetters = "abcdefghijklmnopqrstuvwxyz0123456789_.-"
 
 // choice reads a value that must be one of a few words, and returns its index. It
 // returns 0 for any other value.

@@ -71,6 +71,7 @@ type Rule struct {
 	Result     *Result      // the answer if the rule decides
 	Return     int64        // the rule's own number, unique, 1 … 2,147,483,647
 	Shadow     bool         // counted and reported, but never decides
+	Mark       string       // what the rule would refuse passes, is counted, and carries this word; "" for rules that refuse
 	Quiet      bool         // clients do not see the limits
 	Since      int64        // ms since the epoch; the rule matches no earlier request; 0 for none
 	Until      int64        // ms since the epoch; the rule matches no request at or after it; 0 for none
@@ -84,6 +85,10 @@ type Rule struct {
 
 // Counts reports whether the rule has a counter, as with every method except direct.
 func (r *Rule) Counts() bool { return method.Of(r.Method).Counts }
+
+// Enforced reports whether the rule decides what it refuses: it is neither a shadow rule nor
+// one that marks.
+func (r *Rule) Enforced() bool { return !r.Shadow && r.Mark == "" }
 
 // Label returns the number of the rule, followed by its name if it has one: 201 (posts).
 func (r *Rule) Label() string { return Label(r.Return, r.Name) }

@@ -119,7 +119,7 @@ func (p *parser) warnBans() {
 // the rules do not allow.
 func (p *parser) warnUnshared() {
 	for _, d := range p.eachRule() {
-		if doors, selects := d.doors(); !selects || d.Shadow || !d.Counts() || !slices.ContainsFunc(doors, func(name string) bool { return doorname.Of(name).Shares }) {
+		if doors, selects := d.doors(); !selects || !d.Enforced() || !d.Counts() || !slices.ContainsFunc(doors, func(name string) bool { return doorname.Of(name).Shares }) {
 			continue
 		}
 		switch word := d.Unassignable(); word {
@@ -156,7 +156,7 @@ func (p *parser) warnUncounted() {
 // warnRefusals reports rules with a limit that never refuse a request.
 func (p *parser) warnRefusals() {
 	for _, d := range p.eachRule() {
-		if d.Counts() && d.Result.Verdict() == Allow {
+		if d.Counts() && d.Mark == "" && d.Result.Verdict() == Allow {
 			p.reportf(d.result, warnNoRefusal, "use an entry that denies or challenges",
 				"the rule never refuses: entry %d allows, so a request over the limit is allowed without reaching the rules below", d.Result.Number)
 		}

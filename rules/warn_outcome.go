@@ -44,7 +44,7 @@ func (p *parser) warnSettling() {
 func (p *parser) heldIdentities() map[string]bool {
 	list := make(map[string]bool)
 	for _, d := range p.eachRule() {
-		if method.Of(d.Method).Holds && !d.Shadow {
+		if method.Of(d.Method).Holds && d.Enforced() {
 			list[identityNames(d.Rule)] = true
 		}
 	}

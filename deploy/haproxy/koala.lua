@@ -60,7 +60,7 @@ end
 -- allow passes the decision to the application, and stores the client's quota for
 -- the response.
 local function allow(txn, answer)
-	for _, name in ipairs({ "x-koala-decision", "x-koala-rule" }) do
+	for _, name in ipairs({ "x-koala-decision", "x-koala-rule", "x-koala-mark" }) do
 		local values = answer.headers[name]
 		if values then txn.http:req_set_header(name, to_list(values)[1]) end
 	end

@@ -7,7 +7,7 @@ import (
 // removable lists headers that samples set for the check or for the application, or on
 // which these depend.
 var removable = []string{
-	"X-User-Id", "X-Koala-Decision", "X-Koala-Rule", "X-Koala-Param-Act", "X-Koala-Accel", "X-Koala-Receipt", "X-Forwarded-For", "X-Forwarded-Method",
+	"X-User-Id", "X-Koala-Decision", "X-Koala-Rule", "X-Koala-Param-Act", "X-Koala-Accel", "X-Koala-Receipt", "X-Koala-Mark", "X-Forwarded-For", "X-Forwarded-Method",
 	"X-Forwarded-Uri", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "X-Original-Method", "X-Original-URI", "X-Original-URL",
 	"RateLimit", "Host", "Authorization", "Content-Length", ":path",
 }

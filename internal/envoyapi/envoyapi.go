@@ -63,7 +63,7 @@ func AppendHeader(b []byte, field protowire.Number, h rules.Header) []byte {
 }
 
 // BeginDecision begins the dynamic metadata of a reply: the decision about one
-// parameter set, and the shadow rules of all. Envoy offers it to its access log and
+// parameter set, and the shadow rules and marks of all. Envoy offers it to its access log and
 // to later filters, not to clients, so it includes quotas that clients do not see.
 // The caller may append facts of its own before wire.End.
 func BeginDecision(b []byte, field protowire.Number, d *engine.Decision, set int) (facts []byte, from int) {
@@ -86,6 +86,9 @@ func BeginDecision(b []byte, field protowire.Number, d *engine.Decision, set int
 	}
 	if shadow := d.ShadowRules(); shadow != nil {
 		b = wire.AppendNumbersFact(b, "shadow", shadow)
+	}
+	if marks := d.Marks(); marks != nil {
+		b = wire.AppendTextsFact(b, "marks", marks)
 	}
 	if d.Degraded {
 		b = wire.AppendTrueFact(b, "degraded")

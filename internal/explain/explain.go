@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -230,6 +231,8 @@ func (e *explainer) explainMatch(x *Rule, m *rules.Match, decided bool) {
 				x.Would = s.Verdict.String()
 			}
 		}
+	case slices.Contains(e.answer.Marked, m.Rule):
+		x.Outcome, x.Mark = Marks, m.Rule.Mark
 	default:
 		x.Outcome = Passes
 	}
@@ -238,7 +241,7 @@ func (e *explainer) explainMatch(x *Rule, m *rules.Match, decided bool) {
 // decision explains the outcome of all rules.
 func (e *explainer) decision(d *engine.Decision) *Decision {
 	a := e.answer
-	x := &Decision{Verdict: a.DecisionWord(), Result: a.Result.Number, Reason: a.Result.StrReason, Matched: a.Matched}
+	x := &Decision{Verdict: a.DecisionWord(), Result: a.Result.Number, Reason: a.Result.StrReason, Marks: a.Marks(), Matched: a.Matched}
 	if a.Decider != nil {
 		x.Decider, x.Name = a.Decider.Return, a.Decider.Name
 	}

@@ -31,6 +31,9 @@ func limitText(r *rules.Rule, l *rules.Limits) string {
 	if r.Overdraft {
 		text += ", counting what it refuses"
 	}
+	if r.Mark != "" {
+		text += ", marking as " + r.Mark + " what exceeds it"
+	}
 	switch {
 	case r.IsOutcome():
 		text += fmt.Sprintf(", counted by the response within %d s", r.Settle)

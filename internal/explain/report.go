@@ -64,6 +64,7 @@ const (
 	Decides    = "decides"     // its result is the answer
 	Passes     = "passes"      // within its limit
 	Shadow     = "shadow"      // it never decides
+	Marks      = "marks"       // beyond its limit, it lets the request pass with its mark
 	NotReached = "not reached" // an earlier rule or an imported limit decides
 )
 
@@ -83,6 +84,7 @@ type Rule struct {
 	Cost       int64       `json:"cost"`                  // the weight of a hit; 0 for a rule that is not met
 	Result     int         `json:"result"`
 	Would      string      `json:"would,omitempty"` // the verdict of a shadow rule that would decide
+	Mark       string      `json:"mark,omitempty"`  // that the request carries because of the rule
 
 	// For a rule that is not met: the number of conditions that hold, and
 	// how many of them hold for few requests only.
@@ -111,15 +113,16 @@ type Condition struct {
 
 // Decision is the outcome of all rules.
 type Decision struct {
-	Verdict  string `json:"verdict"`
-	Result   int    `json:"result"`             // -1 if an imported limit decides
-	Reason   string `json:"reason,omitempty"`   // Str_reason of the result
-	Decider  int64  `json:"decider,omitempty"`  // the number of the rule that decides
-	Name     string `json:"name,omitempty"`     // of the rule that decides
-	Imported string `json:"imported,omitempty"` // the path of the imported limit that decides
-	Matched  bool   `json:"matched"`            // whether any rule is met, or an imported limit decides
-	Status   int    `json:"status,omitempty"`   // the HTTP status of a refusal
-	Nearest  *Quota `json:"nearest,omitempty"`  // of the rules that pass, the one nearest to its limit
+	Verdict  string   `json:"verdict"`
+	Result   int      `json:"result"`             // -1 if an imported limit decides
+	Reason   string   `json:"reason,omitempty"`   // Str_reason of the result
+	Decider  int64    `json:"decider,omitempty"`  // the number of the rule that decides
+	Name     string   `json:"name,omitempty"`     // of the rule that decides
+	Imported string   `json:"imported,omitempty"` // the path of the imported limit that decides
+	Marks    []string `json:"marks,omitempty"`    // that the request carries
+	Matched  bool     `json:"matched"`            // whether any rule is met, or an imported limit decides
+	Status   int      `json:"status,omitempty"`   // the HTTP status of a refusal
+	Nearest  *Quota   `json:"nearest,omitempty"`  // of the rules that pass, the one nearest to its limit
 }
 
 // Quota is the state of a rule before the request, or after it if Ask counted it.

@@ -149,6 +149,8 @@ func ruleText(r *Rule) string {
 			text += " (would " + r.Would + ")"
 		}
 		return text
+	case Marks:
+		return text + ": beyond its limit, passes with the mark " + r.Mark
 	}
 	return text + ": " + r.Outcome
 }
@@ -271,6 +273,9 @@ func (r *Report) writeDecision(w io.Writer, paint display.Painter) {
 	}
 	if d.Status != 0 {
 		fmt.Fprintf(w, ", HTTP status %d", d.Status)
+	}
+	if len(d.Marks) > 0 {
+		fmt.Fprint(w, ", marked ", strings.Join(d.Marks, ", "))
 	}
 	fmt.Fprintln(w)
 	for _, f := range r.Forward {

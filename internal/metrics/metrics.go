@@ -33,6 +33,7 @@ type Metrics struct {
 	decisions *counters[decisionKey]
 	rules     *counters[ruleKey]
 	shadows   *counters[ruleKey]
+	marks     *counters[ruleKey]
 	evaluated prometheus.Histogram
 	failures  prometheus.Counter
 	rescued   prometheus.Counter
@@ -78,6 +79,8 @@ func New(b Build) *Metrics {
 			[]string{"rule", "name", "verdict"}, ruleLabels, maxRules, otherRule),
 		shadows: newCounters(opts("rule_shadow_total", "Decisions that a rule with shadow=1 would have made, by its number, name and verdict."),
 			[]string{"rule", "name", "verdict"}, ruleLabels, maxRules, otherRule),
+		marks: newCounters(opts("rule_marks_total", "Parameter sets that a rule with mark= marked instead of refusing them, by its number, name and mark."),
+			[]string{"rule", "name", "mark"}, ruleLabels, maxRules, otherRule),
 		evaluated: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "evaluate_seconds",
 			Help:    "Time that the store took for one decision with counters, including the rescue store.",
@@ -114,9 +117,9 @@ func New(b Build) *Metrics {
 		changes:    prometheus.NewCounterVec(opts("rules_changes_total", "Rules that reloads changed, by change: added, removed or changed."), []string{"change"}),
 		entries:    prometheus.NewCounterVec(opts("list_entries_changes_total", "Entries of word lists that reloads changed, by change: added or removed."), []string{"change"}),
 	}
-	m.rules.isGone, m.shadows.isGone, m.waits.isGone = m.perRule.isGone, m.perRule.isGone, m.perRule.isGone
+	m.rules.isGone, m.shadows.isGone, m.marks.isGone, m.waits.isGone = m.perRule.isGone, m.perRule.isGone, m.perRule.isGone, m.perRule.isGone
 	m.registry.MustRegister(
-		m.decisions, m.rules, m.shadows, m.evaluated, m.failures, m.rescued, m.degraded, m.dropped, m.damaged, m.lag, m.evicted, m.waits, m.excepted, m.modes, m.bounds,
+		m.decisions, m.rules, m.shadows, m.marks, m.evaluated, m.failures, m.rescued, m.degraded, m.dropped, m.damaged, m.lag, m.evicted, m.waits, m.excepted, m.modes, m.bounds,
 		m.generation, m.hash, m.published, m.active, m.loadedAt, m.reloadOK, m.failedAt, m.restored, m.reloads, m.changes, m.entries,
 		m.perRule, buildInfo(b),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -274,6 +274,7 @@ func (c exceptionCollector) Collect(to chan<- prometheus.Metric) {
 // Excepted counts a parameter set to which an exception applied.
 func (m *Metrics) Excepted(what string) { m.excepted.WithLabelValues(what).Inc() }
 
+// ruleKey identifies a series of a rule: by its verdict, or by its mark.
 type ruleKey struct {
 	number        int64
 	name, verdict string
@@ -295,6 +296,7 @@ func ruleLabels(k ruleKey) []string {
 func (m *Metrics) exportRules() {
 	m.rules.add(otherRule(ruleKey{verdict: "deny"}))
 	m.shadows.add(otherRule(ruleKey{verdict: "deny"}))
+	m.marks.add(otherRule(ruleKey{}))
 	m.waits.add(otherRule(ruleKey{}))
 }
 
@@ -310,6 +312,14 @@ func (m *Metrics) RuleDecided(rule int64, name, verdict string) {
 func (m *Metrics) ShadowDecided(rule int64, name, verdict string) {
 	if k, ok := m.perRule.key(rule, name, verdict); ok {
 		m.shadows.of(k).Inc()
+	}
+}
+
+// Marked counts a parameter set that the active rule with this number and name, which may be
+// empty, marked.
+func (m *Metrics) Marked(rule int64, name, mark string) {
+	if k, ok := m.perRule.key(rule, name, mark); ok {
+		m.marks.of(k).Inc()
 	}
 }
 

@@ -52,7 +52,7 @@ type BookRule struct {
 	// Free are those of CountsBy for which the rule does not list the values one by one: they tell
 	// clients apart.
 	Free    []string `json:"free"`
-	Verdict string   `json:"verdict"` // if the rule decides
+	Verdict string   `json:"verdict"` // of what exceeds its limit
 	Result  int64    `json:"result"`  // the number of the entry
 	Shadow  bool     `json:"shadow"`
 	Active  bool     `json:"active"` // now, by since and until
@@ -144,10 +144,18 @@ func (d *Desk) Book(ctx context.Context) (*Book, error) {
 	return b, nil
 }
 
+// verdictOf returns the verdict of what a rule would refuse.
+func verdictOf(r *rules.Rule) string {
+	if r.Mark != "" {
+		return rules.Allow.String()
+	}
+	return r.Result.Verdict().String()
+}
+
 func bookRule(r *rules.Rule, now int64) BookRule {
 	return BookRule{
 		Rule: r.Return, Name: r.Name, Method: r.Method.String(), Limit: explain.Limit(r), CountsBy: append([]string{}, r.CountsBy()...), Free: append([]string{}, r.Free()...),
-		Verdict: r.Result.Verdict().String(), Result: int64(r.Result.Number), Shadow: r.Shadow, Active: r.ActiveAt(now),
+		Verdict: verdictOf(r), Result: int64(r.Result.Number), Shadow: r.Shadow, Active: r.ActiveAt(now),
 		File: r.Pos.File, Line: int64(r.Pos.Line),
 	}
 }

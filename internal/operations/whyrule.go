@@ -40,7 +40,7 @@ type WhyRule struct {
 // decides reports whether the rule decides about another hit.
 func (w *WhyRule) decides() bool {
 	switch {
-	case !w.Matched || w.match.Rule.Shadow || w.kind == engine.ExceptAllow:
+	case !w.Matched || !w.match.Rule.Enforced() || w.kind == engine.ExceptAllow:
 		return false
 	case w.kind == engine.ExceptDeny || !w.match.Rule.Counts():
 		return true
@@ -140,6 +140,8 @@ func effect(r *rules.Rule) string {
 	switch {
 	case r.Shadow:
 		return "it never decides: shadow=1"
+	case r.Mark != "":
+		return "it never decides: mark=" + r.Mark
 	case r.Counts() && len(r.CountsBy()) == 0:
 		return "it counts all requests together"
 	case r.Counts():

@@ -40,10 +40,10 @@ type Report struct {
 type RuleTotals struct {
 	Rule        int64  // its number
 	Name        string // "" for a rule without one
-	Shadow      bool   // whether it is a shadow rule
+	Passes      bool   // whether it never decides: a shadow rule, or one that marks
 	Matched     int
 	Refused     int
-	WouldRefuse int // refusals of a shadow rule, which are not enforced
+	WouldRefuse int // that a shadow rule would have refused, or that the rule marked
 }
 
 // IdentityTotals counts the hits of one identity of a rule.
@@ -113,7 +113,7 @@ func (r *Report) writeRules(w io.Writer) {
 	fmt.Fprintln(t, "rule\tmatched\trefused\twould refuse\t")
 	for _, n := range r.Rules {
 		would := "-"
-		if n.Shadow {
+		if n.Passes {
 			would = strconv.Itoa(n.WouldRefuse)
 		}
 		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t\n", rules.Label(n.Rule, n.Name), n.Matched, n.Refused, would)

@@ -49,7 +49,7 @@ func NewSummary(set *rules.Set) *Summary {
 	s.report.Zone = set.Zone
 	s.report.Rules = make([]RuleTotals, len(set.Rules))
 	for i, r := range set.Rules {
-		s.report.Rules[i] = RuleTotals{Rule: r.Return, Name: r.Name, Shadow: r.Shadow}
+		s.report.Rules[i] = RuleTotals{Rule: r.Return, Name: r.Name, Passes: !r.Enforced()}
 		s.byRule[r] = &s.report.Rules[i]
 	}
 	return s
@@ -86,6 +86,9 @@ func (s *Summary) addSet(op engine.Op, in *engine.Input, a *engine.Answer) {
 	}
 	for _, r := range a.Refusing {
 		s.byRule[r].Refused++
+	}
+	for _, r := range a.Marked {
+		s.byRule[r].WouldRefuse++
 	}
 	for i := range a.Shadow {
 		if a.Shadow[i].Verdict != rules.Allow {

@@ -33,6 +33,10 @@ func (a *answer) meets(w Want) (got string, ok bool) {
 	if w.Field == "shadow" {
 		return a.shadow(w.Value)
 	}
+	if w.Field == "marks" {
+		got = a.marks()
+		return got, got == w.Value
+	}
 	got = a.value(w.Field)
 	return got, got == w.Value
 }
@@ -115,6 +119,14 @@ func (a *answer) param(name string) string {
 		}
 	}
 	return absent
+}
+
+// marks returns the marks that the request carries.
+func (a *answer) marks() string {
+	if a.decision == nil {
+		return none
+	}
+	return listOr(a.decision.Answers[0].Marks())
 }
 
 // shadow returns the shadow rules that would have decided, and reports whether they are

@@ -50,7 +50,7 @@ type Step struct {
 }
 
 // Want is one expectation. Its field is verdict, rule, result, limit, remaining, reset,
-// retry, status or shadow, or begins with headerField or paramField.
+// retry, status, shadow or marks, or begins with headerField or paramField.
 type Want struct {
 	Line  int
 	Field string
@@ -65,7 +65,7 @@ const (
 
 // The values of fields that an answer does not have.
 const (
-	none   = "none"   // of rule, shadow, limit, remaining, reset and retry
+	none   = "none"   // of rule, shadow, marks, limit, remaining, reset and retry
 	absent = "absent" // of headers and parameters
 )
 

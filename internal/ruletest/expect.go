@@ -18,7 +18,7 @@ func (r *reader) expectations(n *yaml.Node) ([]Want, error) {
 		return w.wants, err
 	}
 	err := r.object(n, "expect", map[string]field{
-		"verdict": w.verdict, "rule": w.rule, "shadow": w.shadow,
+		"verdict": w.verdict, "rule": w.rule, "shadow": w.list("shadow", "rules"), "marks": w.list("marks", "marks"),
 		"result": w.number("result"), "status": w.number("status"), "limit": w.number("limit"), "remaining": w.number("remaining"),
 		"reset": w.span("reset"), "retry": w.span("retry"),
 		"headers": w.named(headerField), "params": w.named(paramField),
@@ -51,11 +51,14 @@ func (r *wantReader) rule(n *yaml.Node) error {
 	return err
 }
 
-func (r *wantReader) shadow(n *yaml.Node) error {
-	var list []string
-	err := r.texts(&list, "rules")(n)
-	r.add(n, "shadow", listOr(list))
-	return err
+// list returns a function that reads a list of rules or marks, which may be empty.
+func (r *wantReader) list(name, of string) field {
+	return func(n *yaml.Node) error {
+		var list []string
+		err := r.texts(&list, of)(n)
+		r.add(n, name, listOr(list))
+		return err
+	}
 }
 
 // number returns a function that reads a number that an answer may not have.

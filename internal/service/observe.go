@@ -75,6 +75,9 @@ func observeAnswer(m *metrics.Metrics, a *engine.Answer) {
 	for _, x := range a.Exceptions {
 		m.Excepted(exceptions.WordOf(x.Kind))
 	}
+	for _, r := range a.Marked {
+		m.Marked(r.Return, r.Name, r.Mark)
+	}
 	for i := range a.Shadow {
 		s := &a.Shadow[i]
 		if isImported(s.Rule) {

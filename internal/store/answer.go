@@ -34,8 +34,8 @@ type Answer struct {
 	// walked rule that is not a shadow rule and has the least remaining; the
 	// first of several.
 	Reporter int
-	// Refusals are indices of refusing rules: in a walk, the shadow rules that
-	// were reached and would have refused; in Complete, every refusing rule.
+	// Refusals are indices of refusing rules: in a walk, the shadow rules and the marked
+	// rules that were reached and would have refused; in Complete, every refusing rule.
 	Refusals []int
 
 	Limit     int64

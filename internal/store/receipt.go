@@ -100,8 +100,8 @@ const (
 
 // Part returns the part that the rule has in the receipt of a take that admits its
 // weight. A rule with Overdraft whose verdict allows although it refuses has one, too,
-// if it records a weight of at least 1. A shadow rule that refuses, and rules below the
-// decider, have none. Several sets of a take that have parts with one counter have one
+// if it records a weight of at least 1, and so has a marked rule that refuses. A shadow rule
+// that refuses, and rules below the decider, have none. Several sets of a take that have parts with one counter have one
 // part, of the sum of their weights.
 func (r *Rule) Part() Part {
 	switch {

@@ -140,6 +140,9 @@ type Rule struct {
 	Burst   int64  // Token only
 	Method  Method
 	Shadow  bool // never decides; counted like the others
+	// Marked rules never decide either: a weight that they refuse passes, and is counted
+	// beyond the limit as if it had been admitted. No Shadow, Ban, Wait and Lease beside it.
+	Marked bool
 	// Overdraft records the weight when a take reaches the rule, whatever the
 	// verdict of the rule, of its set and of the other sets. A bucket goes below
 	// empty. A weight of 0 is admitted only if 1 fits. Count, Leak and Token only.
@@ -213,6 +216,9 @@ func (p *Plan) Leases() bool {
 	}
 	return false
 }
+
+// Enforced reports whether the rule decides what it refuses.
+func (r *Rule) Enforced() bool { return !r.Shadow && !r.Marked }
 
 // Settles reports whether the rule may have a part in a receipt.
 func (r *Rule) Settles() bool { return r.Settle > 0 || method.Of(r.Method).Holds }
@@ -350,10 +356,13 @@ func (r *Rule) faultOfUnit() string {
 	return ""
 }
 
-// faultOfWords describes what is invalid about Overdraft, Ban, Wait, Settle, Outcome and Lease.
+// faultOfWords describes what is invalid about Marked, Overdraft, Ban, Wait, Settle, Outcome
+// and Lease.
 func (r *Rule) faultOfWords() string {
 	is := method.Of(r.Method)
 	switch {
+	case r.Marked && (r.Shadow || r.Ban > 0 || r.Wait > 0 || r.Lease > 0):
+		return "a marked rule is a shadow rule, or has a ban, a wait or a lease"
 	case r.Overdraft && !is.Settles:
 		return "a base or hold rule has no overdraft"
 	case !within(r.Ban, 0, maxBan) || r.Ban > 0 && !is.Bans:

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/jsontext"
@@ -149,6 +150,9 @@ func appendSet(b []byte, op engine.Op, a *engine.Answer) []byte {
 			ids += " " + x.ID //nolint:perfsprint // nearly always one
 		}
 		b = jsontext.AppendString(append(b, `,"exception":`...), ids)
+	}
+	if marks := a.Marks(); marks != nil {
+		b = append(b, `,"marks":["`+strings.Join(marks, `","`)+`"]`...)
 	}
 	if len(a.Shadow) == 0 {
 		return b

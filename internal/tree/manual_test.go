@@ -147,7 +147,7 @@ func number(t *testing.T, text string, otherwise int64) int64 {
 }
 
 // checkOutcome compares an answer with the outcome of a line: `allow left 2 of
-// 4 reset 90s`. Fields that the line does not mention are ignored, except shadow rules.
+// 4 reset 90s`. Fields that the line does not mention are ignored, except shadow rules and marks.
 func checkOutcome(t *testing.T, line string, want []string, op engine.Op, d *engine.Decision) {
 	a := &d.Answers[0]
 	got := map[string]string{
@@ -170,15 +170,18 @@ func checkOutcome(t *testing.T, line string, want []string, op engine.Op, d *eng
 		t.Errorf("%s: the verdict is %s", line, verdict)
 		return
 	}
-	expected := false
+	got["marked"] = strings.Join(a.Marks(), ",")
+	expected := map[string]bool{}
 	for i := 1; i < len(want); i += 2 {
-		expected = expected || want[i] == "shadow"
+		expected[want[i]] = true
 		if value, known := got[want[i]]; !known || value != want[i+1] {
 			t.Errorf("%s: got %s %q", line, want[i], value)
 		}
 	}
-	if !expected && got["shadow"] != "" {
-		t.Errorf("%s: the shadow rules %s are not mentioned", line, got["shadow"])
+	for _, field := range []string{"shadow", "marked"} {
+		if !expected[field] && got[field] != "" {
+			t.Errorf("%s: %s %s is not mentioned", line, field, got[field])
+		}
 	}
 }
 

@@ -101,6 +101,18 @@ func AppendNumbersFact(b []byte, name string, numbers []int64) []byte {
 	return endFact(End(b, list), entry, value)
 }
 
+// AppendTextsFact appends an entry with a list of texts to the map of a Struct.
+func AppendTextsFact(b []byte, name string, texts []string) []byte {
+	b, entry, value := beginFact(b, name)
+	b, list := Begin(b, valueList)
+	for _, s := range texts {
+		var element int
+		b, element = Begin(b, listValues)
+		b = End(AppendText(b, valueString, s), element)
+	}
+	return endFact(End(b, list), entry, value)
+}
+
 // beginFact begins an entry of the map and its value.
 func beginFact(b []byte, name string) (fact []byte, entry, value int) {
 	b, entry = Begin(b, structFields)

@@ -36,7 +36,7 @@ func hasLastingBelow(set *store.Set) bool {
 		if r := &set.Rules[j]; decides && (r.Overdraft || r.Ban > 0) {
 			return true
 		}
-		decides = decides || !set.Rules[j].Shadow
+		decides = decides || set.Rules[j].Enforced()
 	}
 	return false
 }

@@ -183,7 +183,7 @@ func planOverSlots(rt *rapid.T, dialogue int, now int64, zone *time.Location) *s
 		for _, r := range p.Sets[i].Rules {
 			n := rapid.IntRange(0, 8*len(fixedRules)-1).Draw(rt, "rule")
 			fixed := fixedRules[n/8]
-			fixed.Subject, fixed.Weight, fixed.Shadow, fixed.Allows = fmt.Appendf(nil, "%d-%d", dialogue, n%8), min(r.Weight, 9), r.Shadow, r.Allows
+			fixed.Subject, fixed.Weight, fixed.Shadow, fixed.Allows = fmt.Appendf(nil, "%d-%d", dialogue, n%8), min(r.Weight, 9), r.Shadow && !fixed.Marked, r.Allows
 			if fixed.Return == limitOfRequest {
 				fixed.Count = rapid.Int64Range(0, 6).Draw(rt, "limit")
 			}
@@ -211,6 +211,9 @@ var fixedRules = []store.Rule{
 	{Return: 12, Method: store.Token, Time: 1, Count: 1, Burst: 2, Wait: 5000},
 	{Return: 13, Method: store.Token, Time: 60, Count: 9, Burst: 9, Wait: 60_000},
 	{Return: limitOfRequest, Method: store.Count, Time: 60}, // from a table or a parameter
+	{Return: 15, Method: store.Count, Time: 60, Count: 3, Marked: true},
+	{Return: 16, Method: store.Token, Time: 60, Count: 2, Burst: 3, Marked: true},
+	{Return: 17, Method: store.Leak, Time: 60, Count: 2, Overdraft: true, Marked: true},
 }
 
 // limitOfRequest is the number of the rule whose limit each request brings.

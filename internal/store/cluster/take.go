@@ -256,5 +256,5 @@ func counted(p *store.Plan, a *store.Answers) selection {
 // the browse, and of which nothing stays. An overdraft or a ban must be written in the
 // order of the sets: a later set of the step sees it.
 func omitted(set *store.Set, a *store.Answer, j int) bool {
-	return slices.Contains(a.Refusals, j) && !isLasting(set, a, j)
+	return slices.Contains(a.Refusals, j) && !set.Rules[j].Marked && !isLasting(set, a, j)
 }

@@ -115,6 +115,7 @@ func (r *record) spend(i int, used int64, t *moment) {
 // hits where the estimate was 0.
 func (r *record) count(c *taken, weight int64, t *moment) {
 	rule := c.rule
+	rule.Marked = false // only what it lets pass empties a bucket further
 	r.add(&rule, weight, c, t)
 }
 

@@ -89,15 +89,15 @@ func (b *bucket) read(r *store.Rule, t *moment, got *reading) {
 	}
 }
 
-// add takes the rule's weight from the bucket. Only a rule with overdraft and a take
-// that waits go below empty; others leave what is below as it is.
+// add takes the rule's weight from the bucket. Only a rule with overdraft, and takes that
+// wait or that a marked rule lets pass, go below empty; others leave what is below as it is.
 func (b *bucket) add(r *store.Rule, t *moment) {
 	if r.Weight == 0 {
 		return
 	}
 	level := b.levelAt(r, t.now)
 	least := min(level, 0)
-	if r.Overdraft || r.Wait > 0 && !t.update {
+	if r.Overdraft || (r.Wait > 0 || r.Marked) && !t.update {
 		least = sizeOf(r) - mostBelow
 	}
 	b.set(minus(level, r, least), r, t.now)

@@ -88,7 +88,9 @@ func (s *step) addParts(i, walked int, a *store.Answer) {
 	for j := range rules[:walked] {
 		if len(refusing) > 0 && refusing[0] == j {
 			refusing = refusing[1:]
-			continue
+			if !s.passes(&rules[j]) {
+				continue
+			}
 		}
 		if part := rules[j].Part(); part != store.NoPart {
 			s.part(i, j, part)

@@ -129,7 +129,7 @@ func (s *step) walk(i int, a *store.Answer) int {
 				s.wait, s.waiter = got.wait, [2]int{i, j}
 			}
 		case s.admitted(i, j):
-		case rules[j].Shadow:
+		case !rules[j].Enforced():
 			a.Refusals = append(a.Refusals, j)
 		default:
 			decide(a, j, &rules[j], got)
@@ -140,7 +140,7 @@ func (s *step) walk(i int, a *store.Answer) int {
 }
 
 // complete reads all rules of the set. The decider is the first that refuses and
-// is not a shadow rule, as in walk.
+// is enforced, as in walk.
 func (s *step) complete(i int, a *store.Answer) {
 	rules := s.plan.Sets[i].Rules
 	for j := range rules {
@@ -152,7 +152,7 @@ func (s *step) complete(i int, a *store.Answer) {
 			continue
 		}
 		a.Refusals = append(a.Refusals, j)
-		if a.Decider < 0 && !rules[j].Shadow {
+		if a.Decider < 0 && rules[j].Enforced() {
 			decide(a, j, &rules[j], got)
 		}
 	}
@@ -198,13 +198,15 @@ func (s *step) report(i int, a *store.Answer) {
 }
 
 // count counts the first n rules of the set except those in refusing, which is
-// sorted, and those with overdraft that leave has counted.
+// sorted, unless they are marked, and those with overdraft that recordLasting has counted.
 func (s *step) count(i, n int, refusing []int) {
 	rules := s.plan.Sets[i].Rules[:n]
 	for j := range rules {
 		if len(refusing) > 0 && refusing[0] == j {
 			refusing = refusing[1:]
-			continue
+			if !s.passes(&rules[j]) {
+				continue
+			}
 		}
 		if rules[j].Outcome || s.at.update && method.Of(rules[j].Method).Holds {
 			continue
@@ -213,6 +215,12 @@ func (s *step) count(i, n int, refusing []int) {
 			s.add(i, j)
 		}
 	}
+}
+
+// passes reports whether an allowed take counts a weight that the rule refuses. Without room
+// for its receipt, a hold would last until it runs out.
+func (s *step) passes(r *store.Rule) bool {
+	return r.Marked && !(s.at.full && method.Of(r.Method).Holds)
 }
 
 // add counts the weight of rule j of set i.
@@ -257,14 +265,14 @@ func report(a *store.Answer, j int, got *reading) {
 }
 
 // reachesStrict reports whether a walk up to the decider, or over all rules for
-// -1, reached a strict rule that is not a shadow rule.
+// -1, reached a strict rule that is enforced.
 func reachesStrict(set *store.Set, decider int) bool {
 	walked := set.Rules
 	if decider >= 0 {
 		walked = walked[:decider+1]
 	}
 	for j := range walked {
-		if walked[j].Strict && !walked[j].Shadow {
+		if walked[j].Strict && walked[j].Enforced() {
 			return true
 		}
 	}

@@ -27,6 +27,7 @@ const (
 	ruleSettles   = 32
 	ruleOutcome   = 64
 	ruleLeases    = 128
+	ruleMarks     = 256
 )
 
 // nameSeed makes hash collisions of identities unpredictable for clients.
@@ -144,7 +145,7 @@ func (c *Call) rule(r *store.Rule) {
 	c.shape.add(flag(r.Shadow, ruleShadow) | flag(r.Allows, ruleAllows) |
 		flag(r.Overdraft, ruleOverdraft) | flag(r.Ban > 0, ruleBans) | flag(r.Wait > 0, ruleWaits) |
 		flag(r.Settles(), ruleSettles) | flag(r.Outcome, ruleOutcome) |
-		flag(r.Lease > 0, ruleLeases))
+		flag(r.Lease > 0, ruleLeases) | flag(r.Marked, ruleMarks))
 	if r.Ban > 0 {
 		c.shape.add(r.Ban * 1000)
 	}

@@ -68,7 +68,7 @@ func (d *debts) next() (*store.Plan, []lent) {
 		one.owed -= one.sent
 		rule := one.rule
 		rule.Weight = one.sent
-		rule.Overdraft = rule.Overdraft || rule.Wait > 0 // a take that waits may have emptied the bucket
+		rule.Overdraft = rule.Overdraft || rule.Wait > 0 || rule.Marked // takes may have emptied the bucket further
 		plan.Zone = one.zone
 		charged = append(charged, lent{one, one.sent})
 		plan.Sets = append(plan.Sets, store.Set{Rules: []store.Rule{rule}})

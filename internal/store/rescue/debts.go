@@ -116,7 +116,7 @@ func atOnce(p *store.Plan) *store.Plan {
 
 // records reports whether a take recorded the weight of rule j of a set: on a rule
 // with an overdraft whenever its walk reached the rule, on others if the take was
-// allowed and the rule admitted.
+// allowed and the rule admitted, or marked, the weight.
 func records(set *store.Set, a *store.Answer, j int, allowed bool) bool {
 	r := &set.Rules[j]
 	switch {
@@ -125,7 +125,7 @@ func records(set *store.Set, a *store.Answer, j int, allowed bool) bool {
 	case r.Overdraft:
 		return true
 	}
-	return allowed && j != a.Decider && !slices.Contains(a.Refusals, j)
+	return allowed && j != a.Decider && (r.Marked || !slices.Contains(a.Refusals, j))
 }
 
 // add appends what set i of a take counted to list.
@@ -174,12 +174,12 @@ func (s *Store) deduct(p *store.Plan, a *store.Answers) (changed bool) {
 		}
 		owed := int64(0)
 		for j := range set.Rules {
-			if one := d.of(&set.Rules[j]); one != nil && !set.Rules[j].Shadow {
+			if one := d.of(&set.Rules[j]); one != nil && set.Rules[j].Enforced() {
 				owed = max(owed, one.total())
 			}
 		}
 		switch {
-		case owed == 0:
+		case owed == 0 || set.Rules[got.Reporter].Marked: // what remains of other limits is unknown
 			continue
 		case owed <= got.Remaining:
 			got.Remaining -= owed
@@ -197,11 +197,15 @@ func (s *Store) deduct(p *store.Plan, a *store.Answers) (changed bool) {
 }
 
 // refuse turns an answer that allows a set into a refusal by its reporter, the
-// rule with the least remaining.
+// rule with the least remaining, or by its first enforced rule if the reporter is marked.
 func refuse(set *store.Set, a *store.Answer) {
-	if a.Reporter < 0 || set.Refund || set.Rules[a.Reporter].Allows {
+	by := a.Reporter
+	if by >= 0 && set.Rules[by].Marked {
+		by = slices.IndexFunc(set.Rules, func(r store.Rule) bool { return r.Enforced() })
+	}
+	if by < 0 || set.Refund || set.Rules[by].Allows {
 		return
 	}
-	a.Decider, a.Remaining = a.Reporter, 0
+	a.Decider, a.Reporter, a.Remaining = by, by, 0
 	a.Retry = min(max(a.Reset, 1), refusedFor)
 }

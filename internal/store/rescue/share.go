@@ -22,7 +22,7 @@ func (s *Store) inProcess(p *store.Plan) *store.Plan {
 	for i := range changed.Sets {
 		rules := slices.Clone(p.Sets[i].Rules)
 		for j := range rules {
-			rules[j].Shadow = rules[j].Shadow || rules[j].Lenient
+			rules[j].Shadow = rules[j].Shadow || rules[j].Lenient && !rules[j].Marked
 			if s.share < 1 {
 				scale(&rules[j], s.share)
 			}

@@ -164,6 +164,12 @@ func checkSubjects(t *testing.T, s store.Store) {
 	}
 }
 
+// leased returns the rule with a lease.
+func leased(r store.Rule) store.Rule {
+	r.Lease = 100
+	return r
+}
+
 // checkInvalidPlans evaluates plans that would damage counters: each is an error.
 func checkInvalidPlans(t *testing.T, s store.Store) {
 	good := count(60, 1)
@@ -192,6 +198,10 @@ func checkInvalidPlans(t *testing.T, s store.Store) {
 		"a ban of a token rule":  {Op: store.Take, Sets: one(banning(1, token(1, 1, 1)))},
 		"a ban of 367 days":      {Op: store.Take, Sets: one(banning(367*store.Day, good))},
 		"an overdraft of a base": {Op: store.Take, Sets: one(overdraft(base(1, 60, 1)))},
+		"a mark with a shadow":   {Op: store.Take, Sets: one(marked(shadow(good)))},
+		"a mark with a ban":      {Op: store.Take, Sets: one(marked(banning(1, good)))},
+		"a mark with a wait":     {Op: store.Take, Sets: one(marked(waiting(1, token(1, 1, 1))))},
+		"a mark with a lease":    {Op: store.Take, Sets: one(leased(marked(good)))},
 		"no patience":            {Op: store.Take, Patience: -1, Sets: one(good)},
 		"a bucket beyond 2^53":   {Op: store.Take, Sets: one(token(31_622_400, 1, 1_000_000))},
 		"a token count below 0":  {Op: store.Take, Sets: one(token(60, -1, 1))},

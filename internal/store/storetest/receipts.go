@@ -11,7 +11,7 @@ import (
 
 // RunReceipts checks every case of takes with receipts on a new store.
 func RunReceipts(t *testing.T, open func(t *testing.T) store.Store) {
-	for _, table := range [][]receiptCase{estimates, leakEstimates, bucketEstimates, holdCases, outcomes, receiptCases} {
+	for _, table := range [][]receiptCase{estimates, leakEstimates, bucketEstimates, holdCases, outcomes, receiptCases, markedReceipts} {
 		for _, c := range table {
 			t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })
 		}

@@ -15,7 +15,7 @@ import (
 
 // Run checks every case of the behavior table on a new store.
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
-	for _, table := range [][]behavior{operations, sets, counts, bases, leaks, tokens, clocks, calendars, largeNumbers, overdrafts, bans, waits} {
+	for _, table := range [][]behavior{operations, sets, counts, bases, leaks, tokens, clocks, calendars, largeNumbers, overdrafts, bans, waits, marks} {
 		for _, b := range table {
 			t.Run(b.name, func(t *testing.T) { b.run(t, open(t)) })
 		}

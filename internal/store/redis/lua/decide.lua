@@ -23,11 +23,12 @@ local function walk(set, counters, from, now, complete, turn)
       local admits, _, left, till, again, counted, daily, wait = read(r, c, now)
       if not admits and turn and turn.admitted then admits = turn.admitted[from + j] end
       if not admits then
-        if complete or r.shadow then
+        local passes = r.shadow or r.marked
+        if complete or passes then
           refusals = refusals or {}
           refusals[#refusals + 1] = j - 1
         end
-        if not (r.shadow or decider) then
+        if not (passes or decider) then
           decider, remaining, reset, retry, kind, hits = j, left, till, again, daily, r.overdraft and counted
           if not complete then break end
         end

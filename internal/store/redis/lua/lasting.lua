@@ -1,6 +1,17 @@
 -- Taking ----------------------------------------------------------------------
 
-local note, leave, leave_all, join_set -- for undo records, words of rules, and receipts
+local note, leave, leave_all, join_set, not_marked -- for undo records, words of rules, and receipts
+
+if used.marks then
+  -- Returns the refusals of a set's rules that are not marked.
+  not_marked = function(set, refusals)
+    local list = {}
+    for i = 1, #refusals do
+      if not set[refusals[i] + 1].marked then list[#list + 1] = refusals[i] end
+    end
+    return list
+  end
+end
 
 if used.more then
   -- Records the undo record of the step from the state before to the counter's state.
@@ -71,17 +82,18 @@ local function take_set(set, counters, from, now, complete, turn, lasting, undos
     end
   end
   if allows then
-    local skip = 1
+    local skip, uncounted = 1, refusals
+    if refusals and used.marks then uncounted = not_marked(set, refusals) end
     for j = 1, decider and decider - 1 or upto do
       local r, c = set[j], counters[from + j]
-      if refusals and refusals[skip] == j - 1 then
+      if uncounted and uncounted[skip] == j - 1 then
         skip = skip + 1
       elseif r.weight > 0 and not (r.overdraft or r.outcome) then
         local before = undos and (state_of(c) or r.method.unused)
         if count(r, c, now) and undos then note(undos, from + j, before, c, r, now, waits, 0) end
       end
     end
-    if parts then join_set(parts, set, decider, refusals, counters, from, now) end
+    if parts then join_set(parts, set, decider, uncounted, counters, from, now) end
   end
   if decider then return answer(decider - 1, remaining, reset, kind, retry, refusals, hits), allows end
   return report(set, counters, from, now, refusals), allows

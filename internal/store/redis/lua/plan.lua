@@ -32,7 +32,7 @@
 --                  ms if the flag 8 is set, the longest wait in ms if 16 is, and how
 --                  long it keeps a receipt, in ms, if 32 is; 64 marks an outcome rule;
 --                  then the share of the limit that may be leased, in thousandths, if
---                  128 is.
+--                  128 is; 256 marks what the rule refuses.
 --                  The milliseconds of time beyond whole seconds name the windows:
 --                  0 begin with their first hits, 999 at multiples of the time since
 --                  the epoch, and any other number is the position, from 1, of the
@@ -165,9 +165,13 @@ local function words(r, marks, plan, at, operation, used)
     used.receipts = true
     if operation == UPDATE or operation == REFUND then unchanged(r) end
   end
-  if marks >= 128 then
+  if marks % 256 >= 128 then
     r.share, at = plan[at], at + 1
     used.leases = true
+  end
+  if marks >= 256 then
+    r.marked, used.marks = true, true
+    r.deep = r.deep or operation ~= UPDATE
   end
   return at
 end

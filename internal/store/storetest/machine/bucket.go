@@ -54,12 +54,12 @@ func (t *tally) fill(r *store.Rule, now int64, tokens *big.Rat) {
 	t.bucket = level{tokens, at, r.Time, at + refill(r, new(big.Rat).Sub(depth(r), tokens))}
 }
 
-// addToken takes the weight. Only a rule with an overdraft and a take that waits go
-// below empty; others leave what is below as it is.
+// addToken takes the weight. Only a rule with an overdraft, and takes that wait or that a
+// marked rule lets pass, go below empty; others leave what is below as it is.
 func (t *tally) addToken(r *store.Rule, at instant) {
 	tokens := t.tokens(r, at)
 	left := new(big.Rat).Sub(tokens, big.NewRat(r.Weight, 1))
-	if !r.Overdraft && (at.update || r.Wait == 0) {
+	if !r.Overdraft && (at.update || r.Wait == 0 && !r.Marked) {
 		left = larger(left, smaller(tokens, new(big.Rat)))
 	}
 	t.fill(r, at.now, left)

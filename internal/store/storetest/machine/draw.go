@@ -94,7 +94,7 @@ func Rule(rt *rapid.T) store.Rule {
 	r.Return, n = int64(1+n%2), n/2
 	r.Shadow, n = n%6 == 5, n/6
 	r.Allows = n%6 == 5
-	n = rapid.IntRange(0, 3*4*3-1).Draw(rt, "words")
+	n = rapid.IntRange(0, 3*4*3*5-1).Draw(rt, "words")
 	if r.Method != store.Base {
 		r.Overdraft = n%3 == 2
 	}
@@ -105,6 +105,9 @@ func Rule(rt *rapid.T) store.Rule {
 	n /= 4
 	if r.Method == store.Token {
 		r.Wait = min([]int64{0, 500, 60_000}[n%3], (1<<53-r.Burst*r.Time*1000)/max(r.Count, 1))
+	}
+	if n/3 == 4 && !r.Shadow {
+		r.Marked, r.Ban, r.Wait = true, 0, 0
 	}
 	return r
 }

@@ -139,7 +139,7 @@ func (e *evaluation) take(i int) (a store.Answer, refused bool) {
 	}
 	e.recordLasting(i, &a)
 	for j := range s.Rules[:reached] {
-		if allows && !s.Rules[j].Overdraft && !s.Rules[j].Outcome && !slices.Contains(a.Refusals, j) {
+		if allows && !s.Rules[j].Overdraft && !s.Rules[j].Outcome && passes(s, j, &a) {
 			e.add(&s.Rules[j])
 		}
 	}
@@ -147,6 +147,12 @@ func (e *evaluation) take(i int) (a store.Answer, refused bool) {
 		e.addParts(i, reached, &a)
 	}
 	return e.report(i, a), !allows
+}
+
+// passes reports whether a take passes a rule that its walk reached: the rule admitted, or
+// it is marked.
+func passes(s *store.Set, j int, a *store.Answer) bool {
+	return s.Rules[j].Marked || !slices.Contains(a.Refusals, j)
 }
 
 // recordLasting records what stays whatever the verdict, on the rules of a take's walk: the
@@ -205,8 +211,8 @@ func (e *evaluation) admits(i, j int) (view, bool) {
 	return v, v.admits || e.again && e.admitted[[2]int{i, j}]
 }
 
-// walk visits the rules in order; the first that refuses the weight and is no
-// shadow rule decides. It returns the number of rules above it, on which a take
+// walk visits the rules in order; the first that refuses the weight and is neither a
+// shadow rule nor marked decides. It returns the number of rules above it, on which a take
 // counts.
 func (e *evaluation) walk(i int) (store.Answer, int) {
 	a, rules := nothing(), e.p.Sets[i].Rules
@@ -216,7 +222,7 @@ func (e *evaluation) walk(i int) (store.Answer, int) {
 		case admits && v.wait > e.wait && !rules[j].Shadow:
 			e.wait, e.waiter = v.wait, [2]int{i, j}
 		case admits:
-		case !rules[j].Shadow:
+		case !rules[j].Shadow && !rules[j].Marked:
 			decide(&a, j, &rules[j], v)
 			return a, j
 		default:

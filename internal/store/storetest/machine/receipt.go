@@ -37,7 +37,7 @@ func (e *evaluation) addParts(i, reached int, a *store.Answer) {
 	for j := range rules {
 		r := &rules[j]
 		switch {
-		case j < reached && !slices.Contains(a.Refusals, j):
+		case j < reached && passes(&e.p.Sets[i], j, a):
 		case j == reached && !a.Banned && r.Overdraft && r.Weight > 0 && r.Part() == store.Estimate:
 		default:
 			continue
@@ -129,7 +129,7 @@ func (e *evaluation) free(p *part) {
 // charge records a weight now, whatever the limit.
 func (e *evaluation) charge(r *store.Rule, weight int64) {
 	charged := *r
-	charged.Weight = weight
+	charged.Weight, charged.Marked = weight, false // which concerns takes
 	e.change(&charged, func(t *tally) {
 		t.banned = 0
 		t.add(&charged, e.instant())

@@ -111,7 +111,7 @@ func (d *dialogue) settling() *store.Plan {
 			n := rapid.IntRange(0, 7).Draw(d.T, "kind")
 			switch {
 			case n == 0 || n <= 2 && r.Method == store.Base:
-				*r = store.Rule{Subject: r.Subject, Return: r.Return, Method: store.Hold, Time: max(r.Time, 1), Count: r.Count, Weight: r.Weight, Shadow: r.Shadow, Allows: r.Allows}
+				*r = store.Rule{Subject: r.Subject, Return: r.Return, Method: store.Hold, Time: max(r.Time, 1), Count: r.Count, Weight: r.Weight, Shadow: r.Shadow, Marked: r.Marked, Allows: r.Allows}
 			case r.Method == store.Base || r.Method == store.Hold:
 			case n <= 4:
 				r.Settle = []int64{1, 60, 7200}[n%3]
