@@ -104,6 +104,21 @@ var exampleTests = map[string]func(*scene){
 			s.Errorf("headers %v; want the policy of one a minute, and when to come back", r.Header)
 		}
 	},
+	"soft-limits.conf": func(s *scene) {
+		for i := range 100 {
+			want := ""
+			if i >= 80 {
+				want = `"Marks":["near"`
+			}
+			body := rig.WantStatus(s.T, 200, "GET", "http://"+s.koalagate.HTTP+"/rule/take?act=chat&user=ann").Body
+			if !strings.Contains(body, `"Err_no":0`) || want != "" && !strings.Contains(body, want) || want == "" && strings.Contains(body, "near") {
+				s.Errorf("request %d of an hour: %s; want it allowed, with the mark near from the 81st on", i+1, body)
+			}
+		}
+		rig.WantStatus(s.T, 401, "POST", s.nginx.URL+"/v1/chat")
+		s.take("act=chat&user=ann", "10")
+		s.take("act=chat&user=bob", "0")
+	},
 	"logins.conf": func(s *scene) {
 		rig.WantStatus(s.T, 403, "POST", s.envoy.URL+"/login")
 		for range 5 {

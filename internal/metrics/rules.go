@@ -291,6 +291,11 @@ func ruleLabels(k ruleKey) []string {
 	return []string{strconv.FormatInt(k.number, 10), k.name, k.verdict}
 }
 
+// countersOfRules returns counters by the number and name of a rule, and another label.
+func countersOfRules(name, help, label string) *counters[ruleKey] {
+	return newCounters(opts(name, help), []string{"rule", "name", label}, ruleLabels, maxRules, otherRule)
+}
+
 // exportRules makes the families of single rules exist from the start, for alerts and dashboards
 // about them.
 func (m *Metrics) exportRules() {

@@ -356,13 +356,11 @@ func (r *Rule) faultOfUnit() string {
 	return ""
 }
 
-// faultOfWords describes what is invalid about Marked, Overdraft, Ban, Wait, Settle, Outcome
-// and Lease.
+// faultOfWords describes what is invalid about Overdraft, Ban, Wait, Settle, Outcome, Lease
+// and Marked.
 func (r *Rule) faultOfWords() string {
 	is := method.Of(r.Method)
 	switch {
-	case r.Marked && (r.Shadow || r.Ban > 0 || r.Wait > 0 || r.Lease > 0):
-		return "a marked rule is a shadow rule, or has a ban, a wait or a lease"
 	case r.Overdraft && !is.Settles:
 		return "a base or hold rule has no overdraft"
 	case !within(r.Ban, 0, maxBan) || r.Ban > 0 && !is.Bans:
@@ -374,11 +372,14 @@ func (r *Rule) faultOfWords() string {
 	case r.Outcome && (r.Settle == 0 || r.Wait > 0):
 		return "an outcome rule has no settle, or a wait"
 	}
-	return r.faultOfLease()
+	return r.faultOfLastWords()
 }
 
-// faultOfLease describes what is invalid about Lease.
-func (r *Rule) faultOfLease() string {
+// faultOfLastWords describes what is invalid about Lease and Marked.
+func (r *Rule) faultOfLastWords() string {
+	if r.Marked && (r.Shadow || r.Ban > 0 || r.Wait > 0 || r.Lease > 0) {
+		return "a marked rule is a shadow rule, or has a ban, a wait or a lease"
+	}
 	if !within(r.Lease, 0, maxLease) || r.Lease > 0 && (!method.Of(r.Method).Leases || r.Settle > 0 || r.Wait > 0) {
 		return "lease is out of range, or not on a plain count or token rule"
 	}

@@ -6,9 +6,10 @@
 // and ASK. A plan whose counters lie in several slots is split into a part per
 // slot (split.go). Each part of a take takes all of its rules or nothing, and
 // returns undo records; if another part refuses, the undo records give back in
-// the background what was taken (take.go, undo.go). Each node has a breaker: a
-// node that fails is unreachable until a check finds it again, and the other
-// nodes continue.
+// the background what was taken (take.go, undo.go). Where the rules to count
+// depend on rules in other slots, the slots are asked first (ask.go). Each node
+// has a breaker: a node that fails is unreachable until a check finds it again,
+// and the other nodes continue.
 package cluster
 
 import (

@@ -18,16 +18,6 @@ func isLasting(set *store.Set, a *store.Answer, j int) bool {
 	return r.Overdraft || r.Ban > 0 && refusesIn(a, j)
 }
 
-// hasLasting reports whether a take writes to a rule of a set although another refuses.
-func hasLasting(set *store.Set, a *store.Answer) bool {
-	for j := range set.Rules {
-		if isLasting(set, a, j) {
-			return true
-		}
-	}
-	return false
-}
-
 // hasLastingBelow reports whether a set has a rule with an overdraft or a ban below another
 // rule that may decide.
 func hasLastingBelow(set *store.Set) bool {
@@ -44,21 +34,18 @@ func hasLastingBelow(set *store.Set) bool {
 // refusesIn reports whether rule j refuses in an answer.
 func refusesIn(a *store.Answer, j int) bool { return j == a.Decider || slices.Contains(a.Refusals, j) }
 
-// recordLasting records the overdrafts and opens the bans of a take on the selected rules,
-// for a take whose parts do not reach them: a browse refused it, or the rules decide
-// without refusing the take. The deciders then report the state after it.
+// recordLasting records the overdrafts and opens the bans of a refused take on the selected
+// rules, which its parts have not left: they only asked, or refused.
 func (s *Store) recordLasting(ctx context.Context, p *store.Plan, a *store.Answers, selected selection) error {
 	one := &store.Plan{Op: store.Take, Now: p.Now, Zone: p.Zone}
-	var of [][2]int
 	for i := range p.Sets {
 		for j := range p.Sets[i].Rules {
 			if isLasting(&p.Sets[i], &a.Sets[i], j) && selected(i, j) {
 				one.Sets = append(one.Sets, store.Set{Rules: p.Sets[i].Rules[j : j+1]})
-				of = append(of, [2]int{i, j})
 			}
 		}
 	}
-	if len(of) == 0 {
+	if len(one.Sets) == 0 {
 		return nil
 	}
 	parts := s.split(one, store.Take, everyRule)
@@ -68,19 +55,7 @@ func (s *Store) recordLasting(ctx context.Context, p *store.Plan, a *store.Answe
 			part.plan.Sets[i].Allows = false // nothing else is counted
 		}
 	}
-	if err := s.runParts(ctx, parts); err != nil {
-		return err
-	}
-	for _, part := range parts {
-		for k, at := range part.sets {
-			i, j := of[at][0], of[at][1]
-			if got := &part.after.Sets[k]; a.Sets[i].Decider == j && got.Decider == 0 {
-				set := &a.Sets[i]
-				set.Remaining, set.Reset, set.Retry, set.Banned, set.Hits = got.Remaining, got.Reset, got.Retry, got.Banned, got.Hits
-			}
-		}
-	}
-	return nil
+	return s.runParts(ctx, parts)
 }
 
 // undone returns the records of what to give back of a part because another part

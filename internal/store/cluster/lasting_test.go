@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,49 @@ func TestLaterSetsSeeWhatStays(t *testing.T) {
 	}
 	if got := hitsOf(t, r, other); got != 0 {
 		t.Errorf("refused takes counted %d hits elsewhere", got)
+	}
+}
+
+// TestSetsAreDecidedInOrder takes with several sets in which rules allow, record what they
+// refuse, or are below a decider in another slot: each set sees what the sets before it leave,
+// and nothing of those behind it.
+func TestSetsAreDecidedInOrder(t *testing.T) {
+	r := storetest.StartCluster(t, 3, false).Open(t, redis.Options{})
+	weighing := func(n int64, r store.Rule) store.Rule {
+		r.Weight = n
+		return r
+	}
+	overdraft := func(subject string) store.Rule {
+		return about(subject, store.Rule{Return: 1, Method: store.Count, Time: 3600, Count: 5, Overdraft: true, Allows: true})
+	}
+	ban := func(subject string) store.Rule {
+		return about(subject, store.Rule{Return: 2, Method: store.Count, Time: 3600, Count: 5, Ban: 60, Allows: true})
+	}
+	plain := func(subject string) store.Rule {
+		return about(subject, store.Rule{Return: 3, Method: store.Count, Time: 3600, Count: 5})
+	}
+	other := about("elsewhere", store.Rule{Return: 4, Method: store.Count, Time: 3600, Count: 1000})
+	full := about("full", store.Rule{Return: 5, Method: store.Count, Time: 3600, Allows: true})
+	for name, c := range map[string]struct {
+		sets     []store.Set
+		deciders []int
+		rule     store.Rule
+		want     int64 // its hits afterwards
+	}{
+		"an overdraft behind its own counter":   {[]store.Set{allows(other, weighing(3, overdraft("a"))), allows(weighing(9, overdraft("a")))}, []int{-1, 0}, overdraft("a"), 12},
+		"an overdraft of a set that is refused": {[]store.Set{allows(weighing(9, plain("b")), overdraft("c")), allows(weighing(9, overdraft("b")))}, []int{0, 0}, overdraft("c"), 0},
+		"a ban behind its own counter":          {[]store.Set{allows(other, weighing(3, ban("d"))), allows(weighing(3, ban("d")))}, []int{-1, 0}, ban("d"), 0},
+		"below a decider in another slot":       {[]store.Set{allows(full, weighing(5, plain("e"))), allows(other, weighing(5, plain("e")))}, []int{0, -1}, plain("e"), 5},
+		"above a decider in another slot":       {[]store.Set{allows(weighing(5, plain("f")), full), allows(other, plain("f"))}, []int{1, 1}, plain("f"), 0},
+	} {
+		a := answer(t, r, store.Take, c.sets...)
+		got := []int{a.Sets[0].Decider, a.Sets[1].Decider}
+		if !slices.Equal(got, c.deciders) {
+			t.Errorf("%s: the deciders are %v; want %v", name, got, c.deciders)
+		}
+		if got := hitsOf(t, r, c.rule); got != c.want {
+			t.Errorf("%s: %d hits are left; want %d", name, got, c.want)
+		}
 	}
 }
 

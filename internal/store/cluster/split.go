@@ -20,6 +20,9 @@ type part struct {
 	undo   []redis.Undo  // of a take: what it counted; nil if nothing
 	err    error
 	final  bool // a take that is never given back, and makes no receipt
+	// tentative makes a take that is refused leave nothing. One that asks is refused by a
+	// set behind those of sets.
+	tentative, asks bool
 	// receipt is the receipt of the whole take; the part makes its own under that name.
 	receipt string
 }
@@ -131,7 +134,11 @@ func (s *Store) runPart(ctx context.Context, p *part) {
 	c := s.evaluator.Acquire(&p.plan)
 	c.Slot = p.slot
 	if !p.final && (p.plan.Op == store.Take || p.plan.Op == store.CompleteTake) {
-		c.WantUndo()
+		if p.tentative {
+			c.WantUndoOrNothing()
+		} else {
+			c.WantUndo()
+		}
 		if p.receipt != "" {
 			c.MakeReceipt(tagOf(p.slot), p.receipt)
 		}
@@ -148,7 +155,9 @@ func (s *Store) runPart(ctx context.Context, p *part) {
 		p.after.Reset(len(p.sets))
 		p.err = c.Read(&p.plan, &p.after)
 	}
-	s.evaluator.Changed(c, &p.plan)
+	if !p.asks {
+		s.evaluator.Changed(c, &p.plan)
+	}
 	if !abandoned {
 		s.evaluator.Release(c)
 	}

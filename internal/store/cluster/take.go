@@ -8,85 +8,54 @@ import (
 )
 
 // take carries out a take over several slots. If each set is refused exactly
-// when one of its rules refuses, all slots take at once. Otherwise a browse
-// comes first, which shows which rules to count. It also comes first if the take may
-// write to a rule below its decider: a part that refuses keeps overdrafts and bans.
+// when one of its rules refuses, all slots take at once. Otherwise the slots are
+// asked first, which shows which rules to count. They are also asked first if the take may
+// write to a rule below its decider: a part that refuses cannot know the decider.
 // Sets that the plan itself gives back come last, when nothing can be refused any more.
 //
-// A rule that allows may admit in the browse and refuse in the take, because
-// another set of the plan or another caller was first. Then its set is
-// decided, and the take starts again without the rules from that rule on. Each
-// repetition omits at least one rule more, so it ends.
+// A rule that allows may admit when it is asked and refuse in the take, because another
+// caller was first. Then its set is decided, and the take starts again without the rules
+// from that rule on. Each repetition omits at least one rule more, so it ends.
 func (s *Store) take(ctx context.Context, p *store.Plan, a *store.Answers) error {
-	selected := selection(everyRule)
-	if !isPlain(p) {
-		refused, err := s.browse(ctx, p, a)
-		if err != nil {
+	if isPlain(p) {
+		parts := s.split(p, p.Op, everyRule)
+		if _, err := s.takeParts(ctx, p, a, parts); err != nil {
 			return err
 		}
-		if refused {
-			if err := s.recordLasting(ctx, p, a, everyRule); err != nil {
-				return err
-			}
-			s.reportState(ctx, p, a, func(i int) bool {
-				return p.Sets[i].Refund || a.Sets[i].Decider < 0 && hasLasting(&p.Sets[i], &a.Sets[i])
-			})
-			return nil
+		if p.Allowed(a) {
+			waitFor(a, parts)
 		}
-		// The parts do not reach a decider that allows. What it leaves is written before
-		// them, so that they admit no set that its overdraft or ban would refuse.
-		if err := s.recordLasting(ctx, p, a, func(i, j int) bool { return j == a.Sets[i].Decider }); err != nil {
-			return err
-		}
-		selected = counted(p, a)
+		return nil
+	}
+	refused, err := s.ask(ctx, p, a)
+	if err != nil || refused {
+		return err
 	}
 	for {
-		parts := s.split(p, p.Op, selected)
+		parts := s.split(p, p.Op, counted(p, a))
+		for _, one := range parts {
+			one.follow(p, a)
+		}
 		again, err := s.takeParts(ctx, p, a, parts)
 		switch {
 		case err != nil:
 			return err
 		case again:
-			selected = counted(p, a)
+			continue
 		case !p.Allowed(a):
-			s.reportState(ctx, p, a, func(i int) bool { return p.Sets[i].Refund })
-			return nil
+			// What the refused parts have not left.
+			err := s.recordLasting(ctx, p, a, func(i, j int) bool { return inRefused(parts, i, j) })
+			s.reportRefunds(ctx, p, a)
+			return err
 		case hasRefunds(p):
 			if err := s.runSplit(ctx, p, store.Refund, refunds(p), a); err != nil {
 				s.giveBack(parts) //nolint:contextcheck // it outlives its caller
 				return err
 			}
-			fallthrough
-		default:
-			waitFor(a, parts)
-			return nil
 		}
+		waitFor(a, parts)
+		return nil
 	}
-}
-
-// browse fills a with the answers of a browse of the take, and reports whether
-// the take is refused. That also holds if some parts did not answer, but nothing
-// that they could answer would admit it.
-func (s *Store) browse(ctx context.Context, p *store.Plan, a *store.Answers) (refused bool, err error) {
-	op := store.Browse
-	if p.Op == store.CompleteTake {
-		op = store.Complete
-	}
-	parts := s.split(p, op, func(i, _ int) bool { return !p.Sets[i].Refund })
-	err = s.runParts(ctx, parts)
-	answered, failed := answeredOf(parts)
-	for i := range p.Sets {
-		merge(a, i, answered, op, (*part).answersAfter)
-	}
-	if err == nil {
-		return !p.Allowed(a), nil
-	}
-	for i := range p.Sets {
-		if d := a.Sets[i].Decider; d >= 0 && (p.Op == store.CompleteTake || !p.Sets[i].Rules[d].Allows && !mayAllow(p, failed, i, d)) {
-			return true, nil
-		}
-	}
-	return false, err
 }
 
 // answeredOf separates the parts that answered from the parts that failed.
@@ -99,15 +68,6 @@ func answeredOf(parts []*part) (answered, failed []*part) {
 		}
 	}
 	return answered, failed
-}
-
-// mayAllow reports whether one of the parts has a rule of set i that allows and
-// precedes rule d.
-func mayAllow(p *store.Plan, parts []*part, i, d int) bool {
-	return slices.ContainsFunc(parts, func(one *part) bool {
-		k := slices.Index(one.sets, i)
-		return k >= 0 && slices.ContainsFunc(one.rules[k], func(j int) bool { return j < d && p.Sets[i].Rules[j].Allows })
-	})
 }
 
 // takeParts carries out the parts of a take. One refusal refuses the take, also if
@@ -180,42 +140,42 @@ func answerSet(p *store.Plan, a *store.Answers, i int, parts []*part, refused bo
 	slices.Sort(a.Sets[i].Refusals)
 }
 
-// refuses reports whether a rule of set i refused in one of the parts.
+// refuses reports whether a rule of set i refused in one of the parts, other than a rule
+// of which they know that it allows the set.
 func refuses(parts []*part, i int) bool {
 	return slices.ContainsFunc(parts, func(p *part) bool {
 		k := slices.Index(p.sets, i)
-		return k >= 0 && p.after.Sets[k].Decider >= 0
+		if k < 0 {
+			return false
+		}
+		d := p.after.Sets[k].Decider
+		return d >= 0 && !p.plan.Sets[k].Rules[d].Allows
 	})
 }
 
-// reportState answers the selected sets of a refused take with the current state of their
-// counters: sets that give back, and sets in which overdrafts or bans stay. If that fails
-// their answers stay as they are: the refusal stands.
-func (s *Store) reportState(ctx context.Context, p *store.Plan, a *store.Answers, selected func(set int) bool) {
+// reportRefunds answers the sets of a refused take that give back with the current state of
+// their counters. If that fails their answers stay as they are: the refusal stands.
+func (s *Store) reportRefunds(ctx context.Context, p *store.Plan, a *store.Answers) {
+	if !hasRefunds(p) {
+		return
+	}
 	unchanged := *p
 	unchanged.Sets = slices.Clone(p.Sets)
-	some := false
 	for i := range unchanged.Sets {
 		unchanged.Sets[i].Rules = slices.Clone(p.Sets[i].Rules)
 		for j := range unchanged.Sets[i].Rules {
 			unchanged.Sets[i].Rules[j].Weight = 0
 		}
-		some = some || selected(i)
-	}
-	if !some {
-		return
 	}
 	var state store.Answers
 	state.Reset(len(p.Sets))
-	if s.runSplit(ctx, &unchanged, store.Update, func(i, _ int) bool { return selected(i) }, &state) != nil {
+	if s.runSplit(ctx, &unchanged, store.Update, refunds(p), &state) != nil {
 		return
 	}
 	a.Now = max(a.Now, state.Now)
 	for i := range p.Sets {
-		if selected(i) {
-			refusals := a.Sets[i].Refusals
+		if p.Sets[i].Refund {
 			a.Sets[i] = state.Sets[i]
-			a.Sets[i].Refusals = refusals
 		}
 	}
 }
@@ -233,6 +193,14 @@ func isPlain(p *store.Plan) bool {
 	return true
 }
 
+// inRefused reports whether rule j of set i is in a part that refused.
+func inRefused(parts []*part, i, j int) bool {
+	return slices.ContainsFunc(parts, func(p *part) bool {
+		k := slices.Index(p.sets, i)
+		return k >= 0 && p.err == nil && p.undo == nil && slices.Contains(p.rules[k], j)
+	})
+}
+
 // hasRefunds reports whether a set of the take gives back.
 func hasRefunds(p *store.Plan) bool {
 	return slices.ContainsFunc(p.Sets, func(s store.Set) bool { return s.Refund })
@@ -243,17 +211,20 @@ func refunds(p *store.Plan) selection {
 	return func(i, _ int) bool { return p.Sets[i].Refund }
 }
 
-// counted selects the rules that a take counts after a browse has allowed it:
-// the rules above the decider, except omitted ones.
+// counted selects the rules of a take that was asked, and may be allowed: the rules above
+// the decider, except omitted ones, and a decider of which something stays.
 func counted(p *store.Plan, a *store.Answers) selection {
 	return func(i, j int) bool {
-		s := &a.Sets[i]
-		return !p.Sets[i].Refund && (s.Decider < 0 || j < s.Decider) && !omitted(&p.Sets[i], s, j)
+		set, got := &p.Sets[i], &a.Sets[i]
+		if j == got.Decider {
+			return isLasting(set, got, j)
+		}
+		return !set.Refund && (got.Decider < 0 || j < got.Decider) && !omitted(set, got, j)
 	}
 }
 
-// omitted reports whether the parts of a take omit rule j: a shadow rule that refused in
-// the browse, and of which nothing stays. An overdraft or a ban must be written in the
+// omitted reports whether the parts of a take omit rule j: a shadow rule that refused when
+// it was asked, and of which nothing stays. An overdraft or a ban must be written in the
 // order of the sets: a later set of the step sees it.
 func omitted(set *store.Set, a *store.Answer, j int) bool {
 	return slices.Contains(a.Refusals, j) && !set.Rules[j].Marked && !isLasting(set, a, j)

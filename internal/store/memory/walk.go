@@ -220,7 +220,7 @@ func (s *step) count(i, n int, refusing []int) {
 // passes reports whether an allowed take counts a weight that the rule refuses. Without room
 // for its receipt, a hold would last until it runs out.
 func (s *step) passes(r *store.Rule) bool {
-	return r.Marked && !(s.at.full && method.Of(r.Method).Holds)
+	return r.Marked && (!s.at.full || !method.Of(r.Method).Holds)
 }
 
 // add counts the weight of rule j of set i.

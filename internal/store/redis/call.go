@@ -32,22 +32,23 @@ type Call struct {
 	keys  []keys  // one per rule, set by set
 	texts []byte  // the texts of the names, concatenated
 	// periods are the calendar units of the rules, each once.
-	periods  []store.Period
-	answer   outcome
-	lookup   cacheLookup
-	begin    string      // of the keys
-	op       store.Op    // the plan's, or giveBack
-	undo     []Undo      // one per rule, set by set; only of giveBack
-	wants    bool        // undo records, and the answers of a browse
-	bare     bool        // the logs are not named
-	logs     bool        // a rule is a leak rule
-	waits    bool        // a rule may wait, and the operation decides
-	lasts    bool        // a refused take may write: a rule has an overdraft or a ban
-	patience int64       // of the caller, in ms
-	settles  bool        // a rule may have a part in a receipt
-	frees    bool        // a settlement may make a rule admit more
-	lease    store.Lease // only of leasePart
-	usage    usage       // only of assignShares
+	periods   []store.Period
+	answer    outcome
+	lookup    cacheLookup
+	begin     string      // of the keys
+	op        store.Op    // the plan's, or giveBack
+	undo      []Undo      // one per rule, set by set; only of giveBack
+	wants     bool        // undo records, and the answers of a browse
+	bare      bool        // the logs are not named
+	tentative bool        // refused, it leaves nothing; only of takes with wants
+	logs      bool        // a rule is a leak rule
+	waits     bool        // a rule may wait, and the operation decides
+	lasts     bool        // a refused take may write: a rule has an overdraft or a ban
+	patience  int64       // of the caller, in ms
+	settles   bool        // a rule may have a part in a receipt
+	frees     bool        // a settlement may make a rule admit more
+	lease     store.Lease // only of leasePart
+	usage     usage       // only of assignShares
 	receipting
 
 	start, end time.Time // of the time that the caller has
@@ -128,6 +129,13 @@ func (d *delivery) finish(err error) {
 // WantUndo makes a take return undo records.
 func (c *Call) WantUndo() {
 	c.wants = true
+	c.fill()
+}
+
+// WantUndoOrNothing makes a take return undo records and, if it is refused, leave nothing:
+// neither overdrafts nor bans.
+func (c *Call) WantUndoOrNothing() {
+	c.wants, c.tentative = true, true
 	c.fill()
 }
 

@@ -36,7 +36,7 @@ var nameSeed = maphash.MakeSeed()
 // pack fills c for the plan, whose keys begin with begin. Takes make receipts in the
 // slot of tag; none if that is empty.
 func (c *Call) pack(begin, tag string, p *store.Plan) {
-	c.plan, c.begin, c.op, c.undo, c.wants, c.bare = p, begin, p.Op, nil, false, false
+	c.plan, c.begin, c.op, c.undo, c.wants, c.tentative, c.bare = p, begin, p.Op, nil, false, false, false
 	c.Slot, c.Asking = 0, false
 	c.clear(tag)
 	c.fill()
@@ -50,7 +50,7 @@ func (c *Call) fill() {
 	c.shape.reset()
 	c.lasts, c.waits, c.patience = false, c.decides() && p.Waits(), p.Patience
 	c.beginReceipt()
-	c.shape.add(int64(c.op) | flag(c.wants, wantsUndo) | flag(c.waits, mayWait) | flag(c.kept, hasReceipt))
+	c.shape.add(int64(c.op) | flag(c.wants, wantsUndo) | flag(c.waits, mayWait) | flag(c.kept, hasReceipt) | flag(c.tentative, leavesNothing))
 	c.shape.add(int64(len(p.Sets)))
 	var before *store.Rule
 	for i := range p.Sets {

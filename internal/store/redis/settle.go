@@ -162,7 +162,7 @@ func (e *Evaluator) exchangeReceipt(ctx context.Context, sender Sender, at place
 // packReceipt fills c for an operation on a receipt. The subjects of the plan are texts
 // of names.
 func (c *Call) packReceipt(begin, tag, receipt string, p *store.Plan, uses []use) {
-	c.plan, c.begin, c.op, c.undo, c.wants, c.bare = p, begin, p.Op, nil, false, false
+	c.plan, c.begin, c.op, c.undo, c.wants, c.tentative, c.bare = p, begin, p.Op, nil, false, false, false
 	c.Slot, c.Asking = 0, false
 	c.clear(tag)
 	c.receipt, c.literal = receipt, true

@@ -46,6 +46,9 @@ const (
 	hasReceipt = 64
 	// undoStays is the flag of an overdraft, which stays if another slot refuses.
 	undoStays = 8
+	// leavesNothing, added to wantsUndo, makes a refused take write nothing: neither
+	// overdrafts nor bans.
+	leavesNothing = 128
 	// wantsUndo, added to a take's operation, requests undo records, and the
 	// answers of a browse before the answers of the take.
 	wantsUndo = 16

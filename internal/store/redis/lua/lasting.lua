@@ -117,10 +117,15 @@ end
 -- nothing but what lasts. It has n counters. Appends its answers. If split is true, it is
 -- the part of a take whose other counters are in other slots, which wants undo records:
 -- the answers of a browse, as after a refusal by another slot, precede its answers, and
--- its sets neither refund nor deny by default. Returns whether it is allowed.
+-- its sets do not refund. Returns whether it is allowed.
 local function take(shape, counters, n, now, complete, answers, turn, undos, parts, split)
   local sets, lasting, refused = #shape, shape.lasts and {}, false
   local before = (split or sets > 1) and save(counters, n)
+  local resets -- that the counters remember, which a ban changes
+  if split and shape.tentative then
+    resets = {}
+    for i = 1, n do resets[i] = counters[i].resets and counters[i].resets[4] or false end
+  end
   local from, first = 0, #answers + (split and sets or 0)
   for i = 1, sets do
     local set = shape[i]
@@ -145,6 +150,12 @@ local function take(shape, counters, n, now, complete, answers, turn, undos, par
       from = from + #set
     end
     if after then restore(counters, after, n) end
+    if refused and resets then
+      restore(counters, before, n)
+      for i = 1, n do
+        if counters[i].resets then counters[i].resets[4] = resets[i] end
+      end
+    end
   end
   return not refused
 end

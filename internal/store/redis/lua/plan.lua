@@ -23,7 +23,8 @@
 --              operation  as in store.go; 9 gives back by undo records, 10 settles a
 --                         receipt, 11 renews it, 12 reads it, 13 leases a part of a
 --                         limit, 14 assigns shares of limits; a take plus 16 requests undo records; plus 32, a rule
---                         may wait; plus 64, it makes or spends a receipt
+--                         may wait; plus 64, it makes or spends a receipt; plus 128, a
+--                         take with undo records that is refused leaves nothing
 --              sets       the number of sets, then for each set:
 --                flags    1 refund, 2 allows
 --                rules    the number of rules, then for each rule:
@@ -194,6 +195,7 @@ for i = 1, plan[5] do
   if operation > 15 then
     used.more = true
     shape.wants_undo, shape.waits = operation % 32 >= 16, operation % 64 >= 32
+    if operation >= 128 then shape.tentative, shape.receipt = true, operation % 128 >= 64 end
     if shape.receipt then used.receipts = true end
   end
   local width = widths[shape.operation]
