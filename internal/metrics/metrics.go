@@ -75,9 +75,9 @@ func New(b Build) *Metrics {
 		decisions: newCounters(opts("decisions_total", "Decisions by door and verdict: allow, deny, challenge, observed-deny, observed-challenge, off, unavailable (no store answered) or invalid (the call could not be decided)."),
 			[]string{"door", "verdict"}, func(k decisionKey) []string { return []string{k.door, k.verdict} },
 			maxDoors, func(k decisionKey) decisionKey { return decisionKey{"other", k.verdict} }),
-		rules: countersOfRules("rule_decisions_total", "Decisions made by a rule, by its number, name and verdict, from the first one on. Beyond a thousand series, rules share the number other.", "verdict"),
+		rules:   countersOfRules("rule_decisions_total", "Decisions made by a rule, by its number, name and verdict, from the first one on. Beyond a thousand series, rules share the number other.", "verdict"),
 		shadows: countersOfRules("rule_shadow_total", "Decisions that a rule with shadow=1 would have made, by its number, name and verdict.", "verdict"),
-		marks: countersOfRules("rule_marks_total", "Parameter sets that a rule with mark= marked instead of refusing them, by its number, name and mark.", "mark"),
+		marks:   countersOfRules("rule_marks_total", "Parameter sets that a rule with mark= marked instead of refusing them, by its number, name and mark.", "mark"),
 		evaluated: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "evaluate_seconds",
 			Help:    "Time that the store took for one decision with counters, including the rescue store.",

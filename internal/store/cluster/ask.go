@@ -11,25 +11,23 @@ import (
 // in which case it records what the refusal leaves. Otherwise nothing is written.
 //
 // Each slot decides the sets in their order, so that a set sees what the sets before it count
-// and leave. Which rules do so depends on deciders in other slots. The slots are therefore
-// asked again, about the rules up to the deciders that they found, until these stay. After n
-// rounds they do in the first n sets, unless other callers change the counters meanwhile.
+// and leave. Which rules do so depends on deciders in other slots. If a set has one, the slots
+// are therefore asked again about the sets behind it: once per set at most.
 func (s *Store) ask(ctx context.Context, p *store.Plan, a *store.Answers) (refused bool, err error) {
 	a.Reset(len(p.Sets))
 	var answered, failed []*part
-	for range p.Sets {
+	for round := range p.Sets {
 		before := decidersOf(a)
 		parts := s.split(p, p.Op, reached(p, a))
 		for _, one := range parts {
-			one.asks = true
-			one.follow(p, a)
+			one.ask(p, a)
 		}
 		err = s.runParts(ctx, parts)
 		answered, failed = answeredOf(parts)
 		for i := range p.Sets {
 			merge(a, i, answered, p.Op, (*part).answersAfter)
 		}
-		if err != nil || p.Op != store.Take || !concerns(p, before, a) {
+		if err != nil || p.Op != store.Take || round == len(p.Sets)-1 || !askAgain(p, before, a) {
 			break
 		}
 	}
@@ -39,16 +37,40 @@ func (s *Store) ask(ctx context.Context, p *store.Plan, a *store.Answers) (refus
 	case err == nil && p.Allowed(a):
 		return false, nil
 	}
-	if err := s.recordLasting(ctx, p, a, everyRule); err != nil {
+	if err := s.recordLasting(ctx, p, a, func(uint16) bool { return true }); err != nil {
 		return false, err
 	}
+	s.reportAllowed(ctx, p, a, answered)
+	s.reportRefunds(ctx, p, a)
+	return true, nil
+}
+
+// reportAllowed answers the allowed sets of a refused take as after all is undone. If the
+// decider of a set admits then, the rules below it are asked, too.
+func (s *Store) reportAllowed(ctx context.Context, p *store.Plan, a *store.Answers, answered []*part) {
+	before := decidersOf(a)
+	open := make([]bool, len(p.Sets))
 	for i := range p.Sets {
 		if allows(p, a, i) {
 			merge(a, i, answered, p.Op, (*part).answersBefore)
+			open[i] = a.Sets[i].Decider < 0 && before[i] >= 0
 		}
 	}
-	s.reportRefunds(ctx, p, a)
-	return true, nil
+	rest := s.split(p, store.Browse, func(i, j int) bool { return open[i] && j > before[i] })
+	if len(rest) == 0 || s.runParts(ctx, rest) != nil {
+		return
+	}
+	all := slices.Concat(answered, rest)
+	for i := range p.Sets {
+		if open[i] {
+			merge(a, i, all, store.Browse, func(p *part) *store.Answers {
+				if p.asks {
+					return p.answersBefore()
+				}
+				return p.answersAfter()
+			})
+		}
+	}
 }
 
 // decidersOf returns the indices of the rules that decided the sets.
@@ -60,17 +82,18 @@ func decidersOf(a *store.Answers) []int {
 	return list
 }
 
-// concerns reports whether a set has another decider than before, and a later set may see
-// that.
-func concerns(p *store.Plan, before []int, a *store.Answers) bool {
-	moved := false
+// askAgain reports whether a set has another decider than the slots believed, and later sets
+// may see that. Then it clears the answers to these: all of their rules are asked again.
+func askAgain(p *store.Plan, before []int, a *store.Answers) bool {
+	again, later := false, false
 	for i := range p.Sets {
-		if moved && !p.Sets[i].Refund && len(p.Sets[i].Rules) > 0 {
-			return true
+		if later {
+			again = again || !p.Sets[i].Refund && len(p.Sets[i].Rules) > 0
+			a.Sets[i].Clear()
 		}
-		moved = moved || a.Sets[i].Decider != before[i]
+		later = later || a.Sets[i].Decider != before[i]
 	}
-	return false
+	return again
 }
 
 // reached selects the rules up to the deciders; a complete take asks all rules.
@@ -93,22 +116,33 @@ func allows(p *store.Plan, a *store.Answers, i int) bool {
 	return p.Op == store.Take && set.Rules[d].Allows
 }
 
+// ask makes the part ask: it follows the answers so far, knows all rules that allow, is
+// refused and leaves nothing.
+func (p *part) ask(whole *store.Plan, a *store.Answers) {
+	p.follow(whole, a)
+	for k, i := range p.sets {
+		for n, j := range p.rules[k] {
+			p.plan.Sets[k].Rules[n].Allows = whole.Sets[i].Rules[j].Allows
+		}
+	}
+	p.refuse()
+	p.asks, p.tentative = true, true
+}
+
 // follow makes the part of a take follow the answers so far: its sets allow as the answers
-// do, and their deciders are there. Refused, it leaves nothing. One that asks knows all
-// rules that allow, and is refused by a set of its own.
+// do, and so do their deciders.
 func (p *part) follow(whole *store.Plan, a *store.Answers) {
-	p.tentative = true
 	for k, i := range p.sets {
 		set := &p.plan.Sets[k]
 		set.Allows = allows(whole, a, i)
 		for n, j := range p.rules[k] {
-			set.Rules[n].Allows = whole.Sets[i].Rules[j].Allows && (p.asks || j == a.Sets[i].Decider)
+			set.Rules[n].Allows = j == a.Sets[i].Decider && whole.Sets[i].Rules[j].Allows
 		}
 	}
-	if p.asks {
-		p.plan.Sets = append(p.plan.Sets, store.Set{})
-	}
 }
+
+// refuse makes the part be refused, by a set behind those of sets.
+func (p *part) refuse() { p.plan.Sets = append(p.plan.Sets, store.Set{}) }
 
 // isRefused reports whether a take is refused although some parts failed: nothing that they
 // could answer would admit it.

@@ -20,6 +20,9 @@ func Key(prefix, subject string) string {
 	return string(e.AppendKey(nil, []byte(subject)))
 }
 
+// AsksFirst reports whether a take over several slots asks the slots first.
+func AsksFirst(p *store.Plan) bool { return !isPlain(p) }
+
 // AwaitUndone waits until everything is given back.
 func (s *Store) AwaitUndone() { s.nodes.undoing.Wait() }
 

@@ -34,28 +34,31 @@ func hasLastingBelow(set *store.Set) bool {
 // refusesIn reports whether rule j refuses in an answer.
 func refusesIn(a *store.Answer, j int) bool { return j == a.Decider || slices.Contains(a.Refusals, j) }
 
-// recordLasting records the overdrafts and opens the bans of a refused take on the selected
-// rules, which its parts have not left: they only asked, or refused.
-func (s *Store) recordLasting(ctx context.Context, p *store.Plan, a *store.Answers, selected selection) error {
-	one := &store.Plan{Op: store.Take, Now: p.Now, Zone: p.Zone}
-	for i := range p.Sets {
-		for j := range p.Sets[i].Rules {
-			if isLasting(&p.Sets[i], &a.Sets[i], j) && selected(i, j) {
-				one.Sets = append(one.Sets, store.Set{Rules: p.Sets[i].Rules[j : j+1]})
-			}
-		}
-	}
-	if len(one.Sets) == 0 {
-		return nil
-	}
-	parts := s.split(one, store.Take, everyRule)
-	for _, part := range parts {
-		part.final = true
-		for i := range part.plan.Sets {
-			part.plan.Sets[i].Allows = false // nothing else is counted
-		}
+// recordLasting records the overdrafts and opens the bans of a refused take in the selected
+// slots, whose parts have left nothing: they only asked, or refused. The sets are decided
+// there in their order once more, because a ban may depend on what earlier sets counted.
+func (s *Store) recordLasting(ctx context.Context, p *store.Plan, a *store.Answers, selected func(slot uint16) bool) error {
+	parts := s.split(p, p.Op, func(i, j int) bool {
+		d := a.Sets[i].Decider
+		return !p.Sets[i].Refund && (d < 0 || j <= d)
+	})
+	parts = slices.DeleteFunc(parts, func(one *part) bool { return !selected(one.slot) || !one.hasLasting(p, a) })
+	for _, one := range parts {
+		one.follow(p, a)
+		one.refuse()
+		one.final = true
 	}
 	return s.runParts(ctx, parts)
+}
+
+// hasLasting reports whether a take writes to a rule of the part although a rule refuses.
+func (p *part) hasLasting(whole *store.Plan, a *store.Answers) bool {
+	for k, i := range p.sets {
+		if slices.ContainsFunc(p.rules[k], func(j int) bool { return isLasting(&whole.Sets[i], &a.Sets[i], j) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // undone returns the records of what to give back of a part because another part

@@ -111,16 +111,20 @@ func TestSetsAreDecidedInOrder(t *testing.T) {
 		return about(subject, store.Rule{Return: 3, Method: store.Count, Time: 3600, Count: 5})
 	}
 	other := about("elsewhere", store.Rule{Return: 4, Method: store.Count, Time: 3600, Count: 1000})
+	denyingBan := func(subject string) store.Rule {
+		return about(subject, store.Rule{Return: 6, Method: store.Count, Time: 3600, Count: 5, Ban: 60})
+	}
 	full := about("full", store.Rule{Return: 5, Method: store.Count, Time: 3600, Allows: true})
 	for name, c := range map[string]struct {
 		sets     []store.Set
 		deciders []int
 		rule     store.Rule
-		want     int64 // its hits afterwards
+		want     int64 // its hits afterwards; -1 for a ban
 	}{
 		"an overdraft behind its own counter":   {[]store.Set{allows(other, weighing(3, overdraft("a"))), allows(weighing(9, overdraft("a")))}, []int{-1, 0}, overdraft("a"), 12},
 		"an overdraft of a set that is refused": {[]store.Set{allows(weighing(9, plain("b")), overdraft("c")), allows(weighing(9, overdraft("b")))}, []int{0, 0}, overdraft("c"), 0},
 		"a ban behind its own counter":          {[]store.Set{allows(other, weighing(3, ban("d"))), allows(weighing(3, ban("d")))}, []int{-1, 0}, ban("d"), 0},
+		"a ban after hits of an earlier set":    {[]store.Set{allows(other, weighing(3, denyingBan("g"))), allows(weighing(3, denyingBan("g")))}, []int{-1, 0}, denyingBan("g"), -1},
 		"below a decider in another slot":       {[]store.Set{allows(full, weighing(5, plain("e"))), allows(other, weighing(5, plain("e")))}, []int{0, -1}, plain("e"), 5},
 		"above a decider in another slot":       {[]store.Set{allows(weighing(5, plain("f")), full), allows(other, plain("f"))}, []int{1, 1}, plain("f"), 0},
 	} {
@@ -128,6 +132,12 @@ func TestSetsAreDecidedInOrder(t *testing.T) {
 		got := []int{a.Sets[0].Decider, a.Sets[1].Decider}
 		if !slices.Equal(got, c.deciders) {
 			t.Errorf("%s: the deciders are %v; want %v", name, got, c.deciders)
+		}
+		if c.want < 0 {
+			if got := answer(t, r, store.Browse, allows(c.rule)).Sets[0]; !got.Banned {
+				t.Errorf("%s: no ban: %+v", name, got)
+			}
+			continue
 		}
 		if got := hitsOf(t, r, c.rule); got != c.want {
 			t.Errorf("%s: %d hits are left; want %d", name, got, c.want)

@@ -11,18 +11,17 @@ import (
 
 // part is the part of a plan that lies in one slot.
 type part struct {
-	slot   uint16
-	plan   store.Plan
-	sets   []int         // indices of its sets in the whole plan
-	rules  [][]int       // per set, indices of its rules in that set
-	after  store.Answers // the answers of its operation
-	before store.Answers // of a take: the answers of a browse before it
-	undo   []redis.Undo  // of a take: what it counted; nil if nothing
-	err    error
-	final  bool // a take that is never given back, and makes no receipt
-	// tentative makes a take that is refused leave nothing. One that asks is refused by a
-	// set behind those of sets.
-	tentative, asks bool
+	slot      uint16
+	plan      store.Plan
+	sets      []int         // indices of its sets in the whole plan
+	rules     [][]int       // per set, indices of its rules in that set
+	after     store.Answers // the answers of its operation
+	before    store.Answers // of a take: the answers of a browse before it
+	undo      []redis.Undo  // of a take: what it counted; nil if nothing
+	err       error
+	final     bool // a take that is never given back, and makes no receipt
+	tentative bool // a take that leaves nothing if it is refused
+	asks      bool // a take that is refused whatever its counters hold
 	// receipt is the receipt of the whole take; the part makes its own under that name.
 	receipt string
 }
@@ -152,7 +151,7 @@ func (s *Store) runPart(ctx context.Context, p *part) {
 			s.evaluator.RememberReceipt(c, &p.after)
 		}
 	default:
-		p.after.Reset(len(p.sets))
+		p.after.Reset(len(p.plan.Sets))
 		p.err = c.Read(&p.plan, &p.after)
 	}
 	if !p.asks {

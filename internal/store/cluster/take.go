@@ -35,6 +35,7 @@ func (s *Store) take(ctx context.Context, p *store.Plan, a *store.Answers) error
 		parts := s.split(p, p.Op, counted(p, a))
 		for _, one := range parts {
 			one.follow(p, a)
+			one.tentative = true
 		}
 		again, err := s.takeParts(ctx, p, a, parts)
 		switch {
@@ -44,7 +45,7 @@ func (s *Store) take(ctx context.Context, p *store.Plan, a *store.Answers) error
 			continue
 		case !p.Allowed(a):
 			// What the refused parts have not left.
-			err := s.recordLasting(ctx, p, a, func(i, j int) bool { return inRefused(parts, i, j) })
+			err := s.recordLasting(ctx, p, a, func(slot uint16) bool { return hasRefused(parts, slot) })
 			s.reportRefunds(ctx, p, a)
 			return err
 		case hasRefunds(p):
@@ -193,12 +194,9 @@ func isPlain(p *store.Plan) bool {
 	return true
 }
 
-// inRefused reports whether rule j of set i is in a part that refused.
-func inRefused(parts []*part, i, j int) bool {
-	return slices.ContainsFunc(parts, func(p *part) bool {
-		k := slices.Index(p.sets, i)
-		return k >= 0 && p.err == nil && p.undo == nil && slices.Contains(p.rules[k], j)
-	})
+// hasRefused reports whether the part of a slot answered, and counted nothing.
+func hasRefused(parts []*part, slot uint16) bool {
+	return slices.ContainsFunc(parts, func(p *part) bool { return p.slot == slot && p.err == nil && p.undo == nil })
 }
 
 // hasRefunds reports whether a set of the take gives back.
