@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 )
 
@@ -57,8 +58,24 @@ func (s *Stage) EnvoySample(name string, pairs ...[2]string) (*Gateway, error) {
 	return s.EnvoyWith(text)
 }
 
+// HotEnvoySample does the same with an Envoy that another one of the next epoch, which begins at
+// 0, replaces by a hot restart. The base tells apart the Envoys of this machine.
+func (s *Stage) HotEnvoySample(name string, base, epoch int, pairs ...[2]string) (*Gateway, error) {
+	text, err := s.sample(name, pairs...)
+	if err != nil {
+		return nil, err
+	}
+	return s.envoyWith(text, "--base-id", strconv.Itoa(base), "--restart-epoch", strconv.Itoa(epoch),
+		"--drain-time-s", "2", "--parent-shutdown-time-s", "4")
+}
+
 // EnvoyWith starts Envoy with a configuration whose listening ports are 0.
 func (s *Stage) EnvoyWith(text string) (*Gateway, error) {
+	return s.envoyWith(text, "--disable-hot-restart")
+}
+
+// envoyWith starts Envoy with arguments about hot restarts.
+func (s *Stage) envoyWith(text string, restarts ...string) (*Gateway, error) {
 	path, err := s.Find("envoy")
 	if err != nil {
 		return nil, err
@@ -67,8 +84,10 @@ func (s *Stage) EnvoyWith(text string) (*Gateway, error) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	p, err := s.start("envoy", path, nil, "-c", file, "--admin-address-path", admin,
-		"--disable-hot-restart", "--concurrency", "2", "--log-level", "warn", "--file-flush-interval-msec", "10")
+	p, err := s.start("envoy", path, nil, append([]string{
+		"-c", file, "--admin-address-path", admin,
+		"--concurrency", "2", "--log-level", "warn", "--file-flush-interval-msec", "10",
+	}, restarts...)...)
 	if err != nil {
 		return nil, err
 	}

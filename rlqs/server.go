@@ -157,7 +157,7 @@ func (s *Server) identityOf(ctx context.Context) string {
 			return "name " + name[:min(len(name), maxIdentity)]
 		}
 	}
-	if certificate := s.certificate(ctx); certificate != nil {
+	if certificate := s.certificate(ctx); len(certificate) > 0 {
 		return "certificate " + string(certificate)
 	}
 	return ""
@@ -208,18 +208,20 @@ func (s *Server) assign(ctx context.Context, domain string, b *bucket, u *engine
 
 // Stats are what the door holds now, and counts since the start.
 type Stats struct {
-	Streams, Buckets int
-	Rate             float64 // hits per second of all shares
-	Lent             float64 // the largest part of a limit that gateways hold
-	Assigned         map[engine.AssignmentKind]int64
-	Allowed, Denied  int64 // reported hits
-	Forfeited, Debt  int64 // as in an engine.Assignment
+	Streams, Buckets int64
+	Rate             float64          // hits per second of all shares
+	Lent             float64          // the largest part of a limit that gateways hold
+	Assigned         map[string]int64 // answers, by the word for their kind
+	Allowed, Denied  int64            // reported hits
+	Forfeited, Debt  int64            // as in an engine.Assignment
+	Received, Sent   int64            // messages
 }
 
 // counts are the counts in Stats.
 type counts struct {
 	assigned                         [engine.AssignmentKinds]atomic.Int64
 	allowed, denied, forfeited, debt atomic.Int64
+	received, sent                   atomic.Int64
 }
 
 // add counts a usage and its answer.
@@ -239,11 +241,12 @@ func (s *Server) Stats() Stats {
 	s.mu.Unlock()
 	c := &s.counts
 	all := Stats{
-		Streams: len(streams), Buckets: int(s.buckets.Load()), Assigned: make(map[engine.AssignmentKind]int64),
+		Streams: int64(len(streams)), Buckets: s.buckets.Load(), Assigned: make(map[string]int64, len(c.assigned)),
 		Allowed: c.allowed.Load(), Denied: c.denied.Load(), Forfeited: c.forfeited.Load(), Debt: c.debt.Load(),
+		Received: c.received.Load(), Sent: c.sent.Load(),
 	}
 	for kind := range c.assigned {
-		all.Assigned[engine.AssignmentKind(kind)] = c.assigned[kind].Load()
+		all.Assigned[engine.AssignmentKind(kind).String()] = c.assigned[kind].Load()
 	}
 	now := time.Now()
 	for _, t := range streams {

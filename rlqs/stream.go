@@ -64,6 +64,7 @@ func (t *stream) run() error {
 				return nil
 			}
 			if err = r.err; err == nil {
+				t.server.counts.received.Add(1)
 				err = t.report(ctx, r.message.Content())
 				read <- struct{}{} // receive waits for it
 			}
@@ -289,6 +290,7 @@ func (t *stream) send(ctx context.Context) error {
 	defer late.Stop()
 	select {
 	case err := <-sent:
+		t.server.counts.sent.Add(1)
 		return err
 	case <-ctx.Done():
 		return ctx.Err()

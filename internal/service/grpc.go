@@ -64,17 +64,7 @@ func watchQuotas(m *metrics.Metrics, quotas *rlqs.Server) {
 	for kind := range engine.AssignmentKind(engine.AssignmentKinds) {
 		kinds = append(kinds, kind.String())
 	}
-	m.WatchQuotas(kinds, func() metrics.Quotas {
-		now := quotas.Stats()
-		assigned := make(map[string]int64, len(now.Assigned))
-		for kind, n := range now.Assigned {
-			assigned[kind.String()] = n
-		}
-		return metrics.Quotas{
-			Streams: int64(now.Streams), Buckets: int64(now.Buckets), Rate: now.Rate, Lent: now.Lent, Assigned: assigned,
-			Allowed: now.Allowed, Denied: now.Denied, Forfeited: now.Forfeited, Debt: now.Debt,
-		}
-	})
+	m.WatchQuotas(kinds, func() metrics.Quotas { return metrics.Quotas(quotas.Stats()) })
 }
 
 // waitLimit returns the limit of the connection of a call.
