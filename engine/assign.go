@@ -116,7 +116,11 @@ func (e *Engine) Assign(ctx context.Context, c *Call, u *Usage) (*Assignment, er
 	if err := e.plan(c, v); err != nil {
 		return nil, err
 	}
-	return e.assign(ctx, v, u)
+	a, err := e.assign(ctx, v, u)
+	if err == nil && u.Reported && e.reported != nil {
+		e.reported(c, v.rules, v.inputs[0].matches.List, u, a)
+	}
+	return a, err
 }
 
 // assign answers the usage of the only input of v.
@@ -126,7 +130,7 @@ func (e *Engine) assign(ctx context.Context, v *evaluation, u *Usage) (*Assignme
 	case m.ban != nil:
 		return &Assignment{Kind: AssignDeny, Lasts: until(u.Lasts, m.banTime), Reason: "an operator has banned the client"}, nil
 	case !v.plan.Sets[0].Allows:
-		return &Assignment{Kind: AssignDeny, Lasts: u.Lasts, Rule: m.direct}, nil
+		return &Assignment{Kind: AssignDeny, Lasts: until(u.Lasts, v.refusedFor(m)), Rule: m.direct}, nil
 	}
 	counters, by, none := m.shared(v.plan.Sets[0].Rules)
 	switch {
@@ -160,6 +164,17 @@ func reported(hits uint64) int64 { return int64(min(hits, maxReported)) }
 // until returns the shorter of two times, in whole seconds above 0.
 func until(lasts, end time.Duration) time.Duration {
 	return min(lasts, max(end+time.Second-1, time.Second).Truncate(time.Second))
+}
+
+// refusedFor returns how long the rule that refuses the input, whatever it counts, does so: up
+// to the end of its exception if it refuses by one.
+func (v *evaluation) refusedFor(m *matchedInput) time.Duration {
+	for _, x := range m.exceptions {
+		if x.Kind == ExceptDeny && m.direct != nil && x.Match.Rule.Return == m.direct.Return {
+			return milliseconds(x.Until - v.exceptionTime())
+		}
+	}
+	return store.MaxLasts * time.Millisecond
 }
 
 // shared returns those counters of the only input that decide, with their rules, or the

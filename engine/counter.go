@@ -23,8 +23,17 @@ type Counter struct {
 	// Leased is the number of hits that other instances hold in advance and may not have
 	// spent: they are counted in Used. See rules.Rule.Lease.
 	Leased int64
+	// Lent is what gateways hold that decide by themselves.
+	Lent Lent
 	// Exception is the exception that applies to the rule for the identity, nil for none.
 	Exception *Exception
+}
+
+// Lent is the part of a limit that gateways hold which decide by themselves. For koalagate's
+// own programs, may change.
+type Lent struct {
+	Holders     int64 // gateways
+	Rate, Limit int64 // of all of them, and of the limit, in hits per 10 s
 }
 
 // Now returns the time by which rules begin and end, in ms since the epoch: the
@@ -71,10 +80,23 @@ func (e *Engine) Counters(ctx context.Context, matches []rules.Match) (list []Co
 	for i := range matches {
 		if matches[i].Rule.Counts() {
 			counterOf(&states.Sets[at], &hits.Sets[at], &list[i])
+			if list[i].Lent, err = e.lent(ctx, matches[i].Rule, &peek.Sets[at].Rules[0], peek.Zone); err != nil {
+				return nil, false, err
+			}
 			at++
 		}
 	}
 	return list, states.Degraded || hits.Degraded, nil
+}
+
+// lent returns what gateways hold of the counter of a rule.
+func (e *Engine) lent(ctx context.Context, by *rules.Rule, r *store.Rule, zone *time.Location) (Lent, error) {
+	assigner, ok := e.store.(store.Assigner)
+	if !ok || by.Unassignable() != "" || r.Unassignable() != "" {
+		return Lent{}, nil
+	}
+	a, err := assigner.Assign(ctx, &store.Usage{Zone: zone, Rules: []store.Rule{*r}, Holder: "look", Lasts: 7000, Look: true})
+	return Lent{a.Holders, a.Lent, a.Limit}, err
 }
 
 // plansOf returns the plans that read the counters of matches: one decides a hit of each

@@ -23,6 +23,7 @@ type settings struct {
 	settled    func(*Settlement, Settled, error)
 	renewed    func(*Settlement, Settled, error)
 	matched    func(*Call, *rules.Set, []rules.Match, *Answer)
+	reported   func(*Call, *rules.Set, []rules.Match, *Usage, *Assignment)
 	// maxRules is the maximum number of counting rules of a call, and tooMany is
 	// called above it.
 	maxRules int
@@ -54,6 +55,12 @@ func Observe(f func(*Call, *Decision, error)) Option {
 // koalagate's own programs, may change.
 func ObserveMatches(f func(*Call, *rules.Set, []rules.Match, *Answer)) Option {
 	return setting(func(s *settings) { s.matched = f })
+}
+
+// ObserveReports calls f after each Assign with a report, with the rules that match the input.
+// f must not retain its arguments. For koalagate's own programs, may change.
+func ObserveReports(f func(*Call, *rules.Set, []rules.Match, *Usage, *Assignment)) Option {
+	return setting(func(s *settings) { s.reported = f })
 }
 
 // WithMaxRules limits the counting rules that the inputs of one call may match to n,

@@ -149,6 +149,9 @@ func (p *program) writeWhy(w *operations.Why) {
 		if r.Counted {
 			display.Printf(out, "  counter    %s\n", counterText(r))
 		}
+		if l := r.Lent; l != nil {
+			display.Printf(out, "  lent       %g of %g hits per second, to gateways that decide by themselves: %d\n", l.PerSecond, l.Of, l.Holders)
+		}
 		if r.Exception != "" {
 			display.Printf(out, "  exception  %s\n", r.Exception)
 		}

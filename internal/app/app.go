@@ -92,6 +92,9 @@ type Hooks struct {
 	// Matches is called before Decision with the rules that matched; see
 	// engine.ObserveMatches.
 	Matches func(*engine.Call, *rules.Set, []rules.Match, *engine.Answer)
+	// Reported is called after each report of a gateway that decides by itself; see
+	// engine.ObserveReports.
+	Reported func(*engine.Call, *rules.Set, []rules.Match, *engine.Usage, *engine.Assignment)
 	// Decision is called after each decision; see engine.Observe.
 	Decision func(*engine.Call, *engine.Decision, error)
 	// Settled is called after each settlement, and Renewed after each renewal; see
@@ -160,7 +163,7 @@ func Open(o Options) (*App, error) {
 		a.setHook(set)
 	}
 	a.engine = engine.New(set, wiring.CountIn(a.counters), engine.WithModes(o.Modes), engine.WithPolicies(o.Policies),
-		engine.ObserveMatches(o.Hooks.Matches), engine.Observe(o.Hooks.Decision), engine.WithMaxRules(o.MaxRules, o.Hooks.TooManyRules), engine.WithExceptions(o.Exceptions),
+		engine.ObserveMatches(o.Hooks.Matches), engine.ObserveReports(o.Hooks.Reported), engine.Observe(o.Hooks.Decision), engine.WithMaxRules(o.MaxRules, o.Hooks.TooManyRules), engine.WithExceptions(o.Exceptions),
 		engine.WithMaxWaiting(o.MaxWaiting), engine.WithWaitLimits(o.LimitWaits), engine.ObserveTooManyWaiting(o.Hooks.TooManyWaiting),
 		engine.ObserveSettlements(o.Hooks.Settled, o.Hooks.Renewed))
 	return a, nil

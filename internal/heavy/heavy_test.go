@@ -185,6 +185,24 @@ func TestTop(t *testing.T) {
 	}
 }
 
+// Calls that arrive together count exactly, however many they are.
+func TestHitsOfReports(t *testing.T) {
+	c := newCrowd(t)
+	r := c.recorder(nil)
+	m, err := c.set.Rule(201).Identify(rules.MakeParams(map[string]string{"uid": "ann"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, hits := range []uint64{0, 1, 3000, 1 << 32} {
+		r.AddHits(Admitted, "rlqs", []rules.Match{m}, hits)
+	}
+	c.call(r, Admitted, 201, "bob", 3)
+	rows, _ := r.Top(t.Context(), Question{By: Admitted})
+	if len(rows) != 2 || rows[0].Admitted != 1<<32+3001 || rows[1].Admitted != 3 || rows[0].Error+rows[1].Error != 0 {
+		t.Errorf("%+v; want %d of ann and 3 of bob", rows, 1<<32+3001)
+	}
+}
+
 // Calls leave the list after the time of the question, and memory after an hour.
 func TestSince(t *testing.T) {
 	c := newCrowd(t)

@@ -150,8 +150,12 @@ type waiting struct {
 	door     string
 	length   uint32 // of its identity
 	kind     Kind
-	exponent uint8 // of the sample
+	exponent uint8 // of the sample; with exact, so many calls are one
 }
+
+// exact marks the exponent of a number of calls that arrived together, none of which a sample
+// has left out.
+const exact = 1 << 7
 
 // Add counts a call at a door with the identities of matches, or leaves it out of the sample.
 // Direct rules that did not refuse have no identity.
@@ -160,10 +164,22 @@ func (r *Recorder) Add(k Kind, door string, matches []rules.Match) {
 	if chance&(1<<exponent-1) != 0 {
 		return
 	}
-	l := &r.lanes[chance>>32&uint64(len(r.lanes)-1)]
+	r.append(k, door, matches, chance>>32, uint8(exponent))
+}
+
+// AddHits counts a number of calls that arrive together, as Add does.
+func (r *Recorder) AddHits(k Kind, door string, matches []rules.Match, hits uint64) {
+	for ; hits != 0; hits &= hits - 1 {
+		r.append(k, door, matches, hits, exact|uint8(bits.TrailingZeros64(hits)))
+	}
+}
+
+// append appends a call, or several with an exact exponent, to one of the lanes.
+func (r *Recorder) append(k Kind, door string, matches []rules.Match, lane uint64, exponent uint8) {
+	l := &r.lanes[lane&uint64(len(r.lanes)-1)]
 	l.Lock()
 	for i := range matches {
-		l.add(waiting{rule: matches[i].Rule, door: door, kind: k, exponent: uint8(exponent)}, matches[i].Identity)
+		l.add(waiting{rule: matches[i].Rule, door: door, kind: k, exponent: exponent}, matches[i].Identity)
 	}
 	isHalfFull := len(l.calls) > maxWaiting/2 || len(l.identities) > maxWaitingBytes/2
 	l.Unlock()
@@ -180,7 +196,7 @@ func (l *lane) add(c waiting, identity []byte) {
 	switch {
 	case len(identity) == 0:
 	case len(l.calls) >= maxWaiting || len(l.identities)+len(identity) > maxWaitingBytes:
-		l.dropped += 1 << c.exponent
+		l.dropped += 1 << (c.exponent &^ exact)
 	default:
 		c.length = uint32(len(identity))
 		l.calls, l.identities = append(l.calls, c), append(l.identities, identity...)

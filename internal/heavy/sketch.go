@@ -37,12 +37,17 @@ func newSketch(seed maphash.Seed) *sketch {
 	return &sketch{seed: seed, top: topk.New[uint64, seen](counters)}
 }
 
-// add counts a call of a sample with one of 2^exponent calls.
+// add counts a call of a sample with one of 2^exponent calls, or so many if the exponent is
+// exact.
 func (s *sketch) add(r *rules.Rule, door string, identity []byte, exponent uint8) {
 	const golden = 0x9e3779b97f4a7c15 // spreads consecutive numbers
-	weight := int64(1) << exponent
+	weight, counted := int64(1)<<(exponent&^exact), int64(1)
+	if exponent&exact != 0 {
+		counted = weight
+	} else {
+		s.weight = max(s.weight, weight)
+	}
 	s.calls += weight
-	s.weight = max(s.weight, weight)
 	one, isNew := s.top.Take(maphash.Bytes(s.seed, identity) ^ uint64(r.Return)*golden)
 	n := weight
 	if isNew { // the count that it continues may be too low by the variance
@@ -52,8 +57,8 @@ func (s *sketch) add(r *rules.Rule, door string, identity []byte, exponent uint8
 		one.Value = seen{door: door, identity: append(one.Value.identity[:0], identity...)}
 	}
 	one.Value.rule = r // by the latest rules
-	one.Value.calls++
-	one.Value.variance += weight * (weight - 1)
+	one.Value.calls += counted
+	one.Value.variance += weight * (weight - counted) / counted
 	s.top.Raise(one, n)
 }
 

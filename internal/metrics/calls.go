@@ -23,6 +23,12 @@ func (m *Metrics) Decided(door, verdict string) {
 	}
 }
 
+// Reported counts hits that a gateway has decided by itself as decisions of its door.
+func (m *Metrics) Reported(door string, allowed, denied uint64) {
+	m.decisions.of(decisionKey{door, "allow"}).Add(float64(allowed))
+	m.decisions.of(decisionKey{door, "deny"}).Add(float64(denied))
+}
+
 // WatchDoor exports the counts of a door that alerts watch, which are 0 until Decided is
 // called: Prometheus does not see the increase of a series that begins with it.
 func (m *Metrics) WatchDoor(door string) {

@@ -46,6 +46,14 @@ func (r *Rule) Refused() { r.refused.Add(1) }
 // PassedOver counts a parameter set that something other than the rule refused.
 func (r *Rule) PassedOver() { r.passedOver.Add(1) }
 
+// Reported counts hits that a gateway has decided by itself: that it admitted, that the rule
+// refused, and that something else refused.
+func (r *Rule) Reported(admitted, refused, passedOver uint64) {
+	r.admitted.Add(admitted)
+	r.refused.Add(refused)
+	r.passedOver.Add(passedOver)
+}
+
 // ShadowRefused counts a parameter set that the rule would have refused without
 // shadow=1, in addition to one of the other counts.
 func (r *Rule) ShadowRefused() { r.shadow.Add(1) }

@@ -242,6 +242,9 @@ func (d *Desk) read(ctx context.Context, w *Why) error {
 		r.Counted, r.Limit, r.Used, r.Remaining = true, c.Limit, c.Used, c.Remaining
 		r.ResetMS, r.RetryMS, r.BannedMS = c.Reset.Milliseconds(), c.Retry.Milliseconds(), c.Banned.Milliseconds()
 		r.Leased = c.Leased
+		if l := c.Lent; l.Holders > 0 {
+			r.Lent = &WhyLent{l.Holders, float64(l.Rate) / 10, float64(l.Limit) / 10}
+		}
 		if c.Retry < 0 {
 			r.RetryMS = -1
 		}

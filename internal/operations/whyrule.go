@@ -28,6 +28,8 @@ type WhyRule struct {
 	RetryMS   int64    `json:"retry_ms"` // 0 if another hit fits now, negative if none ever does
 	BannedMS  int64    `json:"banned_ms"`
 	Leased    int64    `json:"leased,omitempty"` // hits in Used that other instances hold in advance and may not have spent
+	// Lent is what gateways hold that decide by themselves; nil if none does.
+	Lent *WhyLent `json:"lent,omitempty"`
 	// Exception is the ID of the exception that applies, "" for none.
 	Exception string `json:"exception,omitempty"`
 	// Counted reports that the counter was read; otherwise the numbers are 0.
@@ -35,6 +37,13 @@ type WhyRule struct {
 
 	match *rules.Match
 	kind  engine.ExceptionKind // of the exception
+}
+
+// WhyLent is the part of a limit that gateways hold which decide by themselves.
+type WhyLent struct {
+	Holders   int64   `json:"holders"`       // gateways
+	PerSecond float64 `json:"per_second"`    // hits that all of them may admit
+	Of        float64 `json:"of_per_second"` // hits of the limit
 }
 
 // decides reports whether the rule decides about another hit.

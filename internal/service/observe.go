@@ -134,15 +134,43 @@ func (r *ruleCounts) load(set *rules.Set) {
 	r.active.Store(next)
 }
 
-// observe counts the answer to an input; see engine.ObserveMatches.
-func (r *ruleCounts) observe(c *engine.Call, set *rules.Set, matches []rules.Match, a *engine.Answer) {
+// of returns the counts of a set, nil if the call began two reloads ago.
+func (r *ruleCounts) of(set *rules.Set) *countedRules {
 	of := r.active.Load()
 	if of.set != set {
 		if of = of.before; of == nil || of.set != set {
-			return // the call began two reloads ago
+			return nil
 		}
 	}
-	if len(matches) == 0 {
+	return of
+}
+
+// observeReport counts the hits that a gateway has decided by itself as decisions, and by rule;
+// see engine.ObserveReports.
+func (r *ruleCounts) observeReport(c *engine.Call, set *rules.Set, matches []rules.Match, u *engine.Usage, a *engine.Assignment) {
+	const most = 1 << 32 // of a report
+	allowed, denied := min(u.Allowed, most), min(u.Denied, most)
+	r.metrics.Reported(c.Door, allowed, denied)
+	of := r.of(set)
+	if of == nil {
+		return
+	}
+	r.heavy.AddHits(heavy.Admitted, c.Door, matches, allowed)
+	for i := range matches {
+		m := &matches[i]
+		if m.Rule != a.Rule {
+			of.counts[m.Place].Reported(allowed, 0, denied)
+			continue
+		}
+		of.counts[m.Place].Reported(allowed, denied, 0)
+		r.heavy.AddHits(heavy.Refused, c.Door, matches[i:i+1], denied)
+	}
+}
+
+// observe counts the answer to an input; see engine.ObserveMatches.
+func (r *ruleCounts) observe(c *engine.Call, set *rules.Set, matches []rules.Match, a *engine.Answer) {
+	of := r.of(set)
+	if of == nil || len(matches) == 0 {
 		return
 	}
 	if isImported(matches[0].Rule) {

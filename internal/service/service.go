@@ -206,6 +206,7 @@ func (s *Service) appOptions(counts *ruleCounts, refusals *operations.Refusals) 
 			Expected:           s.exceptions.Expect,
 			Forgotten:          s.exceptions.Forget,
 			Matches:            observeMatches(counts, refusals.Observe),
+			Reported:           counts.observeReport,
 			Decision:           s.trials.observing(observeDecisions(m, newObservedLog(s.logger), s.refusals, s.decisions)),
 			Evaluated:          m.Evaluated,
 			Degraded:           m.Degraded,

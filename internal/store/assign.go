@@ -72,6 +72,10 @@ type Usage struct {
 	// Leave ends the share: the holder forgets its bucket, or the caller abandons it.
 	// Hits that it has not reported count as spent.
 	Leave bool
+
+	// Look changes nothing, and gets what all holders have of the only counter: Lent,
+	// Limit and Holders of the assignment, 0 without holders. Holder and Lasts do not matter.
+	Look bool
 }
 
 // Assignment is the answer to a Usage.
@@ -180,6 +184,10 @@ func (u *Usage) Validate() error {
 		return fmt.Errorf("usage: now is %d; want 0 … %d ms", u.Now, int64(MaxNow))
 	case u.Zone == nil:
 		return errors.New("usage: no zone")
+	case u.Look && len(u.Rules) != 1:
+		return fmt.Errorf("usage: a look at %d counters; want one", len(u.Rules))
+	case u.Look:
+		return u.validateRules()
 	case len(u.Holder) == 0 || len(u.Holder) > MaxHolder:
 		return fmt.Errorf("usage: the holder's name has %d bytes; want 1 … %d", len(u.Holder), MaxHolder)
 	case !within(u.Allowed, 0, maxUsed) || !within(u.Denied, 0, maxUsed) || u.Elapsed < 0:

@@ -108,8 +108,8 @@ const ownMark = "For koalagate's own programs, may change."
 // ownParts are the functions, methods, fields and types with the mark.
 var ownParts = []string{
 	"engine.Call.RefuseExcess", "engine.Call.Unobserved", "engine.Counter",
-	"engine.Decision.Single", "engine.Engine.Assign", "engine.Engine.Basis", "engine.Engine.Counters", "engine.Engine.ResetCounter",
-	"engine.ObserveMatches", "engine.ObserveSettlements", "engine.ObserveTooManyWaiting",
+	"engine.Decision.Single", "engine.Engine.Assign", "engine.Engine.Basis", "engine.Engine.Counters", "engine.Engine.ResetCounter", "engine.Lent",
+	"engine.ObserveMatches", "engine.ObserveReports", "engine.ObserveSettlements", "engine.ObserveTooManyWaiting",
 	"engine.Problem", "engine.ProblemOf", "engine.Usage", "engine.ValidReceipt", "engine.WaitLimit",
 	"engine.WithWaitLimits",
 	"rules.ComparePausing", "rules.FormatPausing", "rules.Forward.Value", "rules.IsDerived", "rules.Matches.Identify",

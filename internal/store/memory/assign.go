@@ -30,6 +30,9 @@ func (m *Store) Assign(ctx context.Context, u *store.Usage) (a store.Assignment,
 	}
 	s := m.steps.Get().(*step)
 	defer m.steps.Put(s)
+	if u.Look {
+		return s.look(u), nil
+	}
 	a = s.assign(u)
 	m.sweep(a.Now)
 	return a, nil
@@ -69,6 +72,24 @@ func (s *step) assign(u *store.Usage) (a store.Assignment) {
 	a.Lent, a.Limit, a.Holders = l.pool.others.rate, l.pool.total(), int64(len(l.pool.wants))
 	if l.share.counts(s.at.now) {
 		a.Lent, a.Holders = a.Lent+l.share.rate, a.Holders+1
+	}
+	return a
+}
+
+// look returns what all holders have of the only counter.
+func (s *step) look(u *store.Usage) (a store.Assignment) {
+	s.begin(&store.Plan{Op: store.Peek, Now: u.Now, Zone: u.Zone, Sets: []store.Set{{Rules: u.Rules}}})
+	defer s.end()
+	s.readClock()
+	a.Now = s.at.now
+	l, lends := s.own(0, 0).(lender)
+	if !lends {
+		return a
+	}
+	p, list := l.pool(&u.Rules[0], &s.at), l.lent(a.Now)
+	if holders := list.wants(a.Now, store.HolderID{}); len(holders) > 0 {
+		p.lasting = u.Lasts + store.OnTheWay
+		a.Lent, a.Limit, a.Holders = list.sum(a.Now, store.HolderID{}).rate, p.total(), int64(len(holders))
 	}
 	return a
 }

@@ -22,11 +22,12 @@ const (
 	usageFresh    = 2
 	usageLeaves   = 4
 	usageReduces  = 8
+	usageLooks    = 16
 )
 
 func usageOf(u *store.Usage) usage {
 	a, b := numbersOf(u)
-	flags := flag(u.Reported, usageReported) | flag(u.Fresh, usageFresh) | flag(u.Leave, usageLeaves)
+	flags := flag(u.Reported, usageReported) | flag(u.Fresh, usageFresh) | flag(u.Leave, usageLeaves) | flag(u.Look, usageLooks)
 	return usage{a, b, flags, u.Allowed, u.Denied, u.Elapsed, u.Lasts}
 }
 

@@ -41,6 +41,7 @@ export interface Checked {
 export type Identity = Record<string, string>;
 export interface WhyRule {
   rule: number; name?: string; matched: boolean; why: string; identity?: Identity; limit: number; used: number; remaining: number;
+  lent?: { holders: number; per_second: number; of_per_second: number };
   reset_ms: number; retry_ms: number; banned_ms: number; exception?: string; counted: boolean;
 }
 export interface WhyImported {

@@ -162,6 +162,7 @@ function Counter(p: { of: WhyRule; decides: boolean; again: () => void }) {
     <p><IdentityText of={r.identity ?? {}} /></p>
     {r.counted ? <Meter of={r}>{r.used > 0 && r.reset_ms > 0 && <>, empty again in <b>{span(r.reset_ms)}</b></>}
         {r.retry_ms > 0 && <>, next fits in <b>{span(r.retry_ms)}</b></>}{r.retry_ms < 0 && <>, <b>never fits</b></>}{r.banned_ms > 0 && <>, <b class="warn">banned for {span(r.banned_ms)}</b></>}</Meter> : null}
+    {r.lent && <p>Gateways that decide by themselves: <b><Num>{r.lent.holders}</Num></b> hold <b><Num>{Math.round(r.lent.per_second)}</Num></b> of <Num>{Math.round(r.lent.of_per_second)}</Num> hits per second</p>}
     {r.why && <p class="faint"><Text>{r.why}</Text></p>}
     {r.exception && <ExceptionLine id={r.exception} />}
     {(r.counted || r.identity) && <Buttons of={{ rule: r.rule, identity: r.identity ?? {}, limit: r.limit, ...(r.name ? { name: r.name } : {}) }} counted={r.counted} {...(r.exception ? { exception: { id: r.exception } } : {})} done={p.again} />}

@@ -15,8 +15,8 @@
 --
 -- A request has two numbers for the id of the holder; 1 if it reports, plus 2 if its bucket
 -- will be full afresh, plus 4 if it leaves, or 8 to reduce its share to a rate and a burst,
--- which follow in place of the hits; the allowed and the denied hits, and the time in
--- which they were; and how long a share is to last. The reply is 1 if the holder must get the
+-- which follow in place of the hits, or 16 only to look; the allowed and the denied hits, and
+-- the time in which they were; and how long a share is to last. The reply is 1 if the holder must get the
 -- assignment, the reason if there is none, the index of the rule in two bytes, in seven bytes
 -- each the rate, the burst, how long it lasts, the rest of a ban, the forfeited hits, the
 -- debt, the rates of all holders and of the limit, and the number of holders in two bytes.
@@ -177,7 +177,9 @@ if used.leases then
 
     local function committed(rate, ends, filled, now) return max(rate - filled, 0) * max(ends - now, 0) end
 
-    coming_of = function(r, now)
+    -- If the clock has stepped back, the level has the refill up to its instant already.
+    coming_of = function(r, now, s)
+      now = max(now, s.at)
       local rate, _, _, units, ends = sums(list_of(r, 0, now), now)
       return to_level(units - min(units, committed(rate, ends, refill(r), now)), r.time)
     end
@@ -218,7 +220,8 @@ if used.leases then
       if bucket then
         before = clip_shared(before, r, now)
         local level, size = token.level(before, r, now)
-        local rate, burst, _, units = sums(s, now)
+        local rate, burst = sums(s, now)
+        local _, _, _, units = sums(s, max(now, before.at))
         p.refill, p.bursts = refill(r), floor(share_of(r, r.size) / 2) - parts
         p.stock = to_units(level, r.time) + units
         p.size = to_units(size, r.time) - (burst + parts) * HIT
@@ -339,7 +342,7 @@ if used.leases then
       if p.bucket then
         local s = token.shift(p.state, r, now, -to_level(-p.back, r.time))
         s = clip_shared(s, r, now)
-        local _, _, _, units = sums(list, now)
+        local _, _, _, units = sums(list, max(now, s.at))
         list.stock, list.at = to_units(token.level(s, r, now), r.time) + units, now
         list.high, list.before, list.turned = p.high, p.before, p.turned
         set_state(c, s)
@@ -394,6 +397,11 @@ if used.leases then
       local a, b, flags, allowed, denied, elapsed, span = unpack(plan, uses[1], uses[1] + 6)
       local reported, fresh, leaves = flags % 2 == 1, flags % 4 >= 2, flags % 8 >= 4
       local n, pools, debt, reason, rule, least = #rules, {}, 0, 0, 1, span
+      if flags >= 16 then
+        local p = pool_of(rules[1], counters[1], now, a, b, span + WAY)
+        p.drops = true -- nobody holds a share by looking
+        return reply(0, 0, 1, 0, 0, 0, 0, 0, 0, #p.wants > 0 and p or nil, now)
+      end
       if flags >= 8 then
         for j = 1, n do reduce(rules[j], counters[j], now, a, b, allowed, denied) end
         return reply(0, LEFT, 1, 0, 0, 0, 0, 0, 0)

@@ -1,0 +1,55 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/wiring"
+	"github.com/koalagate/koalagate/rules"
+)
+
+// The state of a counter has what gateways hold of it, until their shares end.
+func TestCountersShowWhatIsLent(t *testing.T) {
+	set := parse(t, `
+[rules]
+rule : [token] [tenant=+] [time=1; count=100; burst=200; lease=20%] [result=2; return=201]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10}
+`, rules.Options{Timezone: "UTC"})
+	store := memory.New(memory.Options{})
+	defer store.Close()
+	e := engine.New(set, wiring.CountIn(store))
+	params := rules.MakeParams(map[string]string{"tenant": "acme"})
+	match, err := set.Rules[0].Identify(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	match.Limits, _ = match.Rule.LimitsFor(params)
+	lent := func() engine.Lent {
+		list, _, err := e.Counters(t.Context(), []rules.Match{match})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list[0].Lent
+	}
+	if got := lent(); got != (engine.Lent{}) {
+		t.Errorf("%+v is lent before any share", got)
+	}
+	for _, name := range []string{"edge-1", "edge-2"} {
+		c := &engine.Call{Rules: set, Op: engine.Take, Inputs: []engine.Input{{Params: params}}}
+		u := &engine.Usage{Holder: name, Reported: true, Denied: 20, Elapsed: time.Second, Lasts: 7 * time.Second}
+		if a, err := e.Assign(t.Context(), c, u); err != nil || a.Kind != engine.AssignShare {
+			t.Fatalf("%+v, %v; want a share", a, err)
+		}
+	}
+	if got := lent(); got.Holders != 2 || got.Limit != 1000 || got.Rate < 400 || got.Rate > 1000 {
+		t.Errorf("%+v is lent; want some 500 of 1000 hits per 10 s, to two gateways", got)
+	}
+	if again := lent(); again != lent() {
+		t.Error("a look changes what is lent")
+	}
+}
