@@ -126,11 +126,11 @@ func TestFloodOfBuckets(t *testing.T) {
 	in(t, func(t *testing.T) {
 		d := open(t, limited)
 		g := d.connect("edge-1")
-		const most, more = 10_000, 25_000
+		const most, more = 10_000, 100_000
 		flood := func(elapsed int64, allowed uint64) *reports {
 			r := edge()
 			for i := range more {
-				r.BucketQuotaUsages = append(r.BucketQuotaUsages, used(fmt.Sprintf("%0160d", i), elapsed, allowed, 0))
+				r.BucketQuotaUsages = append(r.BucketQuotaUsages, used(fmt.Sprintf("%030d", i), elapsed, allowed, 0))
 			}
 			return r
 		}
@@ -156,6 +156,48 @@ func TestFloodOfBuckets(t *testing.T) {
 		pass(0)
 		if got := d.rlqs.Stats().Buckets; got != 1 {
 			t.Errorf("%d buckets after the stream; want 1", got)
+		}
+	})
+}
+
+// Streams that share the bound on buckets of an instance leave no more than it.
+func TestBucketsOfAnInstanceAreBounded(t *testing.T) {
+	in(t, func(t *testing.T) {
+		d := open(t, limited)
+		d.store.set(store.Assignment{}, nil)
+		const each, most = 9_000, 50_000
+		for stream := range 6 {
+			var list usages
+			for i := range each {
+				list = append(list, used(fmt.Sprintf("%d-%d", stream, i), 0, 1, 0))
+			}
+			d.connect("").report(list...)
+		}
+		if got := d.rlqs.Stats().Buckets; got != most || len(d.exceeded()) != 6*each-most {
+			t.Errorf("%d buckets, and a bound exceeded %d times; want %d and %d", got, len(d.exceeded()), most, 6*each-most)
+		}
+	})
+}
+
+// An Envoy that reports what it was never granted takes a bucket of the limit from the others:
+// they have their shares again when that is refilled.
+func TestFalseReportsTakeABucketAtMost(t *testing.T) {
+	in(t, func(t *testing.T) {
+		d := open(t, limited)
+		d.store.answer = func(u *store.Usage) (store.Assignment, error) { return d.store.Store.Assign(t.Context(), u) }
+		honest, liar := d.connect("edge-1"), d.connect("edge-2")
+		honest.report(used("ann", 0, 1, 0))
+		liar.report(used("ann", 0, math.MaxUint64, math.MaxUint64))
+		if got := d.rlqs.Stats(); got.Debt < 200 || got.Debt > 1000 {
+			t.Errorf("a debt of %d hits; want a bucket of 200, and what it held", got.Debt)
+		}
+		liar.leave()
+		for range 3 {
+			pass(5 * time.Second)
+			honest.report(used("ann", 5, 0, 500))
+		}
+		if got := d.rlqs.Stats().Rate; got < 80 {
+			t.Errorf("the other Envoy has %v hits per second after 15 s; want nearly 100", got)
 		}
 	})
 }

@@ -134,11 +134,18 @@ func open(t *testing.T, text string) *door {
 	d.store.set(granted, nil)
 	d.engine = engine.New(parse(t, text), wiring.CountIn(d.store), engine.WithModes(d.modes), engine.WithExceptions(d.banned))
 	d.server = envoy.NewServer(envoy.Options{})
-	d.rlqs = rlqs.New(rlqs.Options{Engine: d.engine, Logger: slog.New(slog.NewTextHandler(d, nil)), Exceeded: func(bound string) {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.bounds = append(d.bounds, bound)
-	}})
+	d.rlqs = rlqs.New(rlqs.Options{
+		Engine: d.engine, Logger: slog.New(slog.NewTextHandler(d, nil)),
+		Certificate: func(ctx context.Context) []byte {
+			md, _ := metadata.FromIncomingContext(ctx)
+			return []byte(strings.Join(md.Get("certificate"), ""))
+		},
+		Exceeded: func(bound string) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.bounds = append(d.bounds, bound)
+		},
+	})
 	d.rlqs.Register(d.server)
 	listener := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
@@ -172,11 +179,14 @@ type gateway struct {
 	err     error
 }
 
-// connect opens a stream, of the Envoy with this name if it is not "".
+// connect opens a stream, of the Envoy with this name, or with this certificate if the name
+// begins with certificate=, if it is not "".
 func (d *door) connect(name string) *gateway {
 	d.t.Helper()
 	ctx, leave := context.WithCancel(d.t.Context())
-	if name != "" {
+	if certificate, found := strings.CutPrefix(name, "certificate="); found {
+		ctx = metadata.AppendToOutgoingContext(ctx, "certificate", certificate)
+	} else if name != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "koala-envoy", name)
 	}
 	stream, err := d.client.StreamRateLimitQuotas(ctx)

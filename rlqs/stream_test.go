@@ -113,6 +113,9 @@ func TestEnvoysKeepTheirSharesByTheirNames(t *testing.T) {
 		"another one with the name":               {first: "edge-1", second: "edge-1", elapsed: 0, allowed: 9},
 		"another one":                             {first: "edge-1", second: "edge-2", elapsed: 5, allowed: 9},
 		"one without a name that comes back":      {leaves: true, elapsed: 5, denied: 9},
+		"one with a certificate":                  {first: "certificate=a", second: "certificate=a", leaves: true, elapsed: 5, same: true, allowed: 9},
+		"one with another certificate":            {first: "certificate=a", second: "certificate=b", leaves: true, elapsed: 5, allowed: 9},
+		"one with a certificate for a name":       {first: "a", second: "certificate=a", leaves: true, elapsed: 5, allowed: 9},
 		"one with a name longer than its maximum": {first: strings.Repeat("e", 300), second: strings.Repeat("e", 300), leaves: true, elapsed: 5, same: true, allowed: 9},
 	} {
 		t.Run(name, func(t *testing.T) {
