@@ -82,8 +82,10 @@ func (b *lentBucket) bound(r *store.Rule, now, units int64) {
 // shift adds units to the level.
 func (b *lentBucket) shift(r *store.Rule, now, level int64) { b.set(b.levelAt(r, now)+level, r, now) }
 
-// coming returns the refill that shares reserve and takes see, as a level.
+// coming returns the refill that shares reserve and takes see, as a level. If the clock has
+// stepped back, the level has the refill up to its instant already.
 func (b *lentBucket) coming(r *store.Rule, now int64) int64 {
+	now = max(now, b.at)
 	all := b.list.sum(now, store.HolderID{})
 	return toLevel(all.ahead-min(all.ahead, all.committed(refillRate(r), now)), r)
 }
@@ -132,7 +134,7 @@ func (b *lentBucket) pool(r *store.Rule, t *moment) pool {
 
 // stock returns the units in the bucket beside what is reserved.
 func (b *lentBucket) stock(r *store.Rule, now int64) int64 {
-	return toUnits(b.levelAt(r, now), r) + b.list.sum(now, store.HolderID{}).ahead
+	return toUnits(b.levelAt(r, now), r) + b.list.sum(max(now, b.at), store.HolderID{}).ahead
 }
 
 func (b *lentBucket) lend(r *store.Rule, t *moment, units int64, list shares, risen tide) {

@@ -138,7 +138,7 @@ if used.leases then
 
     token.read = function(s, r, now)
       s = clip(s, r, now)
-      if r.shares then s = token.shift(s, r, now, coming_of(r, now)) end
+      if r.shares then s = token.shift(s, r, now, coming_of(r, now, s)) end
       local admits, limit, left, reset, retry, hits, kind, wait = plain.read(s, r, now)
       if not admits and r.need <= limit - hits + held_of(r, 0, now) then kind = 16 end
       return admits, limit, left, reset, retry, hits, kind, wait
@@ -147,7 +147,7 @@ if used.leases then
     token.add = function(s, r, now)
       s = clip(s, r, now)
       if not r.shares then return plain.add(s, r, now) end
-      local coming = coming_of(r, now)
+      local coming = coming_of(r, now, s)
       return token.shift(plain.add(token.shift(s, r, now, coming), r, now), r, now, -coming)
     end
     -- A bucket that is full but for what is held misses nothing: its refill is lost.
@@ -214,7 +214,7 @@ if used.leases then
     local lent, coming = r.shares and lent_of(r, bucket and 0 or s.closes, now, nil, bucket) or 0, 0
     if bucket then
       s = clip(s, r, now)
-      coming = r.shares and coming_of(r, now) or 0
+      coming = r.shares and coming_of(r, now, s) or 0
       if r.shares then s = method.shift(s, r, now, coming) end
     end
     local known = l and l.era == era

@@ -19,7 +19,8 @@ var shared = []store.Rule{
 }
 
 // ShareDialogue lets gateways share limits of a store with each other and with other calls:
-// gateways come, die, lose counts, leave and refuse by blanket rules, and messages come late.
+// gateways come, die, lose counts, leave and refuse by blanket rules, messages come late, and
+// clocks run apart.
 // name is a part of the subjects. It returns what happened.
 func ShareDialogue(rt *rapid.T, s Sharer, now int64, name string) *Shares {
 	first := rapid.IntRange(0, len(shared)-1).Draw(rt, "rule")
@@ -38,8 +39,17 @@ func ShareDialogue(rt *rapid.T, s Sharer, now int64, name string) *Shares {
 		return int64(rapid.IntRange(0, store.OnTheWay).Draw(rt, "ms under way"))
 	}
 	f := NewShares(s, now+int64(rapid.IntRange(0, 60_000).Draw(rt, "begin")), rules, rapid.IntRange(1, 4).Draw(rt, "gateways"), delay, rt.Fatalf)
+	apart := rapid.IntRange(0, 3).Draw(rt, "clocks apart") == 0
+	for i := range f.gateways {
+		if apart {
+			f.Drift(i, int64(rapid.IntRange(-9, 9).Draw(rt, "speed of callers")), int64(rapid.IntRange(-9, 9).Draw(rt, "speed")))
+		}
+	}
 	for range rapid.IntRange(5, 60).Draw(rt, "steps") {
 		f.step(rt)
+		if apart && rapid.IntRange(0, 19).Draw(rt, "jumps") == 0 {
+			f.Jump(int64(rapid.IntRange(0, 9000).Draw(rt, "by ms")))
+		}
 	}
 	return f
 }
@@ -70,6 +80,7 @@ func (f *Shares) step(rt *rapid.T) {
 		f.Blanket(i)
 	case kind < 96:
 		f.Leave(i)
+		f.Look()
 	case kind < 98 && f.Gateways() < 4:
 		f.Add()
 	default:

@@ -19,7 +19,7 @@ type Sharer interface {
 // check that no limit is exceeded: not in any time by more than its burst, its refill and
 // what late messages may add.
 type Shares struct {
-	Now      int64 // the clock of the store
+	Now      int64 // the time
 	Admitted int64 // hits, over all
 	Single   int64 // hits of other calls among them
 	Assigned int   // assignments
@@ -30,6 +30,8 @@ type Shares struct {
 	meters   []meter
 	gateways []*gateway
 	lasts    int64
+	skew     int64        // of the store's clock
+	drift    int64        // thousandths by which the callers' clocks are faster
 	delay    func() int64 // of a message
 	fail     func(format string, a ...any)
 	names    int
@@ -64,6 +66,36 @@ func (f *Shares) Add() {
 	f.gateways = append(f.gateways, &gateway{name: fmt.Sprint("gateway ", f.names), reports: math.MaxInt64, occasion: math.MaxInt64})
 }
 
+// Drift lets the clocks of callers and of a gateway run faster by thousandths, or slower.
+func (f *Shares) Drift(i int, callers, gateway int64) {
+	f.drift, f.gateways[i].speed = callers, gateway
+}
+
+// Jump moves the clock of the store ahead, as a failover to a server with another clock may do:
+// buckets are refilled by as much, and shares last so much longer than the store counts on.
+func (f *Shares) Jump(ms int64) {
+	f.skew += ms
+	for _, g := range f.gateways {
+		rate, burst := g.most()
+		f.add(float64(rate)*float64(ms)/10_000 + float64(burst))
+	}
+	for i := range f.rules {
+		if r := &f.rules[i]; r.Method == store.Token {
+			f.meters[i].allowed += float64(r.Count) * float64(ms) / float64(r.Time*1000)
+		}
+	}
+}
+
+// clock returns the clock of the store.
+func (f *Shares) clock() int64 { return f.Now + f.skew }
+
+// fill fills the bucket of a gateway.
+func (f *Shares) fill(g *gateway) {
+	if more := g.fill(f.Now); more > 0 {
+		f.add(more)
+	}
+}
+
 // Gateways returns the number of gateways.
 func (f *Shares) Gateways() int { return len(f.gateways) }
 
@@ -77,6 +109,21 @@ func (f *Shares) Lose(i int) { f.gateways[i].allowed, f.gateways[i].denied = 0, 
 func (f *Shares) Blanket(i int) {
 	g := f.gateways[i]
 	g.burst, g.fresh, g.inbox = 0, true, nil
+}
+
+// Look checks that a look at what the gateways hold changes nothing.
+func (f *Shares) Look() {
+	var seen [2]store.Assignment
+	for i := range seen {
+		var err error
+		seen[i], err = f.store.Assign(context.Background(), &store.Usage{Now: f.clock(), Zone: time.UTC, Rules: f.rules[:1], Look: true})
+		if err != nil {
+			f.fail("%v", err)
+		}
+	}
+	if a := &seen[0]; *a != seen[1] || a.Holders < 0 || a.Holders > int64(f.names) || a.Lent < 0 || a.Holders == 0 && a.Lent > 0 {
+		f.fail("at %d looks at what %d gateways hold: %+v", f.Now, f.names, seen)
+	}
 }
 
 // Leave has a gateway that is idle forget its bucket.
@@ -94,7 +141,8 @@ func (f *Shares) Ask(i int, n int64) int64 {
 	if g.reports == math.MaxInt64 { // a new bucket is reported at once
 		g.reports, g.reported = f.Now, f.Now
 	}
-	admitted := g.ask(n, f.Now)
+	f.fill(g)
+	admitted := g.ask(n)
 	f.admit(admitted, -1)
 	return admitted
 }
@@ -106,7 +154,7 @@ func (f *Shares) Take(rule int, n int64) (admitted int64) {
 	if rule >= 0 {
 		list = f.rules[rule : rule+1]
 	}
-	p := &store.Plan{Op: store.Take, Now: f.Now, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: list}}}
+	p := &store.Plan{Op: store.Take, Now: f.clock(), Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: list}}}
 	for range n {
 		var a store.Answers
 		if err := f.store.Evaluate(context.Background(), p, &a); err != nil {
@@ -126,24 +174,25 @@ func (f *Shares) admit(n int64, rule int) {
 	f.Admitted += n
 	for i := range f.meters {
 		if n > 0 && (rule < 0 || rule == i) {
-			if over := f.meters[i].add(&f.rules[i], n, f.Now); over > 1e-6 {
+			if over := f.meters[i].add(&f.rules[i], n, f.Now, f.clock()); over > 1e-6 {
 				f.fail("at %d %.3f hits above the limit of rule %d are admitted", f.Now, over, f.rules[i].Return)
 			}
 		}
 	}
 }
 
-// add measures n hits, and returns by how much they exceed the limit.
-func (m *meter) add(r *store.Rule, n, now int64) (over float64) {
+// add measures n hits, and returns by how much they exceed the limit. Windows are those of the
+// store's clock.
+func (m *meter) add(r *store.Rule, n, now, clock int64) (over float64) {
 	if r.Method == store.Token {
 		m.level = min(float64(r.Burst), m.level+float64(r.Count)*float64(now-m.at)/float64(r.Time*1000))
 		m.level, m.at = m.level-float64(n), now
 		return -m.level - m.allowed
 	}
-	if now >= m.closes {
-		m.hits, m.closes = 0, now+r.Time*1000
+	if clock >= m.closes {
+		m.hits, m.closes = 0, clock+r.Time*1000
 		if r.Unit == store.Epoch {
-			m.closes = now - now%(r.Time*1000) + r.Time*1000
+			m.closes = clock - clock%(r.Time*1000) + r.Time*1000
 		}
 	}
 	m.hits += n
@@ -200,10 +249,11 @@ func (f *Shares) report(g *gateway) {
 func (f *Shares) receive(g *gateway) {
 	m := g.inbox[0]
 	g.inbox = g.inbox[1:]
-	late := float64(max(f.Now-m.sent-store.OnTheWay, 0)) / 10_000
+	f.fill(g)
+	late := float64(max(f.Now-m.sent+g.slow(f.lasts)-store.OnTheWay, 0)) / 10_000
 	if m.toCaller {
 		f.add(late * float64(g.rate))
-		u := &store.Usage{Reported: true, Allowed: m.allowed, Denied: m.denied, Elapsed: f.Now - g.reported}
+		u := &store.Usage{Reported: true, Allowed: m.allowed, Denied: m.denied, Elapsed: (f.Now - g.reported) * (1000 + f.drift) / 1000}
 		g.reported = f.Now
 		f.assign(g, u)
 		return
@@ -222,14 +272,14 @@ func (f *Shares) look(g *gateway) {
 
 // assign calls the store for a gateway, and sends it what it must get.
 func (f *Shares) assign(g *gateway, u *store.Usage) {
-	u.Now, u.Zone, u.Rules, u.Holder, u.Lasts, u.Fresh = f.Now, time.UTC, f.rules, g.name, f.lasts, g.fresh
+	u.Now, u.Zone, u.Rules, u.Holder, u.Lasts, u.Fresh = f.clock(), time.UTC, f.rules, g.name, f.lasts, g.fresh || g.over > 0 && f.Now >= g.over
 	a, err := f.store.Assign(context.Background(), u)
 	if err != nil {
 		f.fail("%v", err)
 		return
 	}
-	keeps := f.Now < g.until && !g.fresh
-	if g.fresh {
+	keeps := f.clock() < g.until && !u.Fresh
+	if u.Fresh {
 		g.until = 0
 	}
 	g.occasion = f.Now + 1000
@@ -238,7 +288,7 @@ func (f *Shares) assign(g *gateway, u *store.Usage) {
 		return
 	}
 	f.Assigned++
-	g.until, g.fresh = f.Now+a.Lasts+store.OnTheWay, false
+	g.until, g.over, g.fresh = f.clock()+a.Lasts+store.OnTheWay, f.Now+a.Lasts, false
 	f.send(g, message{assigned: a, afresh: !keeps})
 }
 

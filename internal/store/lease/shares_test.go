@@ -1,0 +1,71 @@
+package lease
+
+import (
+	"context"
+	"strconv"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/koalagate/koalagate/internal/store"
+	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/storetest"
+	"github.com/koalagate/koalagate/internal/store/storetest/machine"
+)
+
+// lending is three instances that hold parts of limits, of which gateways share the rest.
+type lending struct {
+	*redis.Store
+	fleet *fleet
+}
+
+// Evaluate lets one of the instances take.
+func (l *lending) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
+	f := l.fleet
+	f.now = max(f.now, p.Now)
+	i := rapid.IntRange(0, len(f.holders)-1).Draw(f.rt, "holder")
+	h := f.holders[i]
+	switch rapid.IntRange(0, 19).Draw(f.rt, "before") {
+	case 0, 1, 2:
+		h.runNext()
+	case 3:
+		h.Sweep()
+	case 4:
+		if rapid.Bool().Draw(f.rt, "drain") {
+			h.Close() //nolint:contextcheck // it gives back what it holds, whoever calls
+		}
+		h = f.open()
+		f.holders[i] = h
+	}
+	return h.Evaluate(ctx, p, a)
+}
+
+// TestPartsAndSharesExceedNoLimit lets gateways share limits with each other and with
+// instances that hold parts of them, and whose clocks run apart.
+func TestPartsAndSharesExceedNoLimit(t *testing.T) {
+	server := storetest.StartServer(t)
+	n := 100
+	if *long {
+		n = 10_000
+	}
+	machine.Dialogues(t, n)
+	shared := server.Open(t, func(o *redis.Options) { o.Refusals = -1 })
+	total, assigned := 0, 0
+	var spent int64
+	rapid.Check(t, func(rt *rapid.T) {
+		total++
+		// Requests for parts happen at their instants: the depth keeps others out.
+		f := &fleet{rt: rt, redis: shared, now: beginning, lost: map[string]int64{}, flying: map[string]int64{}, depth: 1}
+		for range 3 {
+			f.holders = append(f.holders, f.open())
+		}
+		assigned += machine.ShareDialogue(rt, &lending{shared, f}, beginning, "shares"+strconv.Itoa(total)).Assigned
+		for _, h := range f.holders {
+			spent += h.Stats().Spent
+		}
+	})
+	if spent == 0 || assigned == 0 {
+		t.Errorf("%d hits from parts, and %d assignments; want both", spent, assigned)
+	}
+	t.Logf("%d dialogues: %d hits from parts beside %d assignments", total, spent, assigned)
+}
