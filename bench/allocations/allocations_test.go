@@ -83,11 +83,7 @@ func TestAllocationsPerDecision(t *testing.T) {
 		cases []testCase
 		open  func(t *testing.T) store.Store
 	}{
-		{"in process", cases, func(t *testing.T) store.Store {
-			m := memory.New(memory.Options{})
-			t.Cleanup(m.Close)
-			return m
-		}},
+		{"in process", cases, inProcess},
 		{"Redis", cases, storetest.Redis(t)},
 		{"Redis that is asked", cases[2:3], storetest.Redis(t, withoutMemory)},
 	} {
@@ -110,6 +106,15 @@ func TestAllocationsPerDecision(t *testing.T) {
 			}
 		}
 	}
+	for _, s := range []struct {
+		name string
+		open func(t *testing.T) store.Store
+	}{{"in process", inProcess}, {"Redis", storetest.Redis(t)}} {
+		name := s.name + ", rlqs, a report of one bucket"
+		got := measureReport(t, s.open(t))
+		fmt.Fprintf(&text, "%s: %.0f\n", name, got)
+		compare(t, name, got, want)
+	}
 	const batched = "Redis, store, a call of 64 at once"
 	got := math.Round(measureConcurrent(t))
 	fmt.Fprintf(&text, "%s: %.0f\n", batched, got)
@@ -119,6 +124,14 @@ func TestAllocationsPerDecision(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// inProcess opens the in-process store.
+func inProcess(t *testing.T) store.Store {
+	t.Helper()
+	m := memory.New(memory.Options{})
+	t.Cleanup(m.Close)
+	return m
 }
 
 // compare checks a number against the recorded one.

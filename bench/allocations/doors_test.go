@@ -39,6 +39,7 @@ rule : [count] [key=+] [time=3600; count=1000000000] [result=2; return=4]
 rule : [count] [few=+] [time=3600; count=1] [result=2; return=5]
 rule : [count] [tokens=+] [time=3600; count=1000000000; settle=60] [result=2; return=6]
 rule : [hold] [streams=+] [time=60; count=1000000] [result=2; return=7]
+rule : [token] [quota=+] [time=1; count=1000000; burst=1000000; lease=20%] [result=2; return=8]
 `
 
 func parse(t *testing.T) *rules.Set {
