@@ -22,7 +22,7 @@ type goal struct {
 func (r *run) goals() string {
 	var b strings.Builder
 	b.WriteString("\n## Goals\n\n| | measured | must | stretch | |\n| --- | --- | --- | --- | --- |\n")
-	for _, g := range slices.Concat(r.goalsAlone(), r.goalsOfTrials(), r.goalsOfReceipts(), r.goalsAgainstEnvoy()) {
+	for _, g := range slices.Concat(r.goalsAlone(), r.goalsOfTrials(), r.goalsOfReceipts(), r.goalsOfQuotas(), r.goalsAgainstEnvoy()) {
 		sign := "≥"
 		if g.atMost {
 			sign = "≤"

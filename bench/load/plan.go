@@ -50,7 +50,7 @@ func (o *options) all(ctx context.Context, s *scene, only *regexp.Regexp) error 
 	if err := r.open(o.ratelimit); err != nil {
 		return err
 	}
-	for _, part := range []func(context.Context) error{r.calibrate, r.rateLimit, r.doors, r.stores, r.optimizations, r.trials, r.receipts, r.queue, r.sizing} {
+	for _, part := range []func(context.Context) error{r.calibrate, r.rateLimit, r.doors, r.stores, r.optimizations, r.trials, r.receipts, r.queue, r.quotas, r.sizing} {
 		if err := part(ctx); err != nil {
 			return err
 		}
