@@ -149,9 +149,7 @@ func (p *program) writeWhy(w *operations.Why) {
 		if r.Counted {
 			display.Printf(out, "  counter    %s\n", counterText(r))
 		}
-		if l := r.Lent; l != nil {
-			display.Printf(out, "  lent       %g of %g hits per second, to gateways that decide by themselves: %d\n", l.PerSecond, l.Of, l.Holders)
-		}
+		p.writeLent(r.Lent)
 		if r.Exception != "" {
 			display.Printf(out, "  exception  %s\n", r.Exception)
 		}
@@ -166,6 +164,13 @@ func (p *program) writeWhy(w *operations.Why) {
 			by = "limit"
 		}
 		display.Printf(out, "  %s  %s at %s\n", r.At.Format(time.RFC3339), by, r.Door)
+	}
+}
+
+// writeLent writes what gateways hold of a limit, nothing if none holds any.
+func (p *program) writeLent(l *operations.WhyLent) {
+	if l != nil {
+		display.Printf(p.stdout, "  lent       %g of %g hits per second, to gateways that decide by themselves: %d\n", l.PerSecond, l.Of, l.Holders)
 	}
 }
 
