@@ -45,7 +45,7 @@ var views = []struct{ hash, sees string }{
 	{"#/rules/201", "in 3600 s"},
 	{"#/try?p=uid%3Dann", "used of"},
 	{"#/change", "Nothing is changed."},
-	{"#/change", "Trial of version 2: running"},
+	{"#/", "Trial of version 2: running"},
 	{"#/exceptions", "Add …"},
 	{"#/versions/1", "no version before"},
 	{"#/instances", "extauthz"},
