@@ -30,6 +30,8 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/app"
 	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/internal/tokens"
+	"github.com/koalagate/koalagate/internal/tokens/keyset"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -90,6 +92,7 @@ type Options struct {
 // value and a nil Gate return an error for every call.
 type Gate struct {
 	app    *app.App
+	keys   *keyset.Keeper
 	cancel context.CancelFunc
 	watch  sync.WaitGroup
 }
@@ -102,21 +105,28 @@ func Open(o Options) (*Gate, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	keys := keyset.New(keyset.Options{Logger: o.Logger})
+	ring := tokens.NewRing(tokens.Options{Remembered: rememberedTokens, Address: keys.Source})
 	opened, err := app.Open(app.Options{
-		Files: reload.Files{Paths: o.Rules, DictRoot: o.DictRoot, Rules: rules.Options{Timezone: o.Timezone, RequireEnd: o.RequireEnd}},
+		Files: reload.Files{Paths: o.Rules, DictRoot: o.DictRoot, Rules: rules.Options{Timezone: o.Timezone, RequireEnd: o.RequireEnd, OpenToken: ring.Open}},
 		Redis: o.redis(), MaxIdentities: o.MaxIdentities, MaxReceipts: o.MaxReceipts, RescueShare: o.RescueShare,
 		Policies: o.FailPolicies, Modes: o.Modes,
-		Logger: o.Logger, Hooks: app.Hooks{Decision: o.Observe},
+		Logger: o.Logger, Hooks: app.Hooks{Decision: o.Observe, Set: func(*rules.Set) { keys.Await() }},
 	})
 	if err != nil {
+		keys.Close()
 		return nil, err
 	}
-	g := &Gate{app: opened}
+	g := &Gate{app: opened, keys: keys}
 	var watching context.Context
 	watching, g.cancel = context.WithCancel(context.Background())
 	g.watch.Go(func() { opened.Watch(watching) })
 	return g, nil
 }
+
+// rememberedTokens is the number of valid tokens that are remembered for each line of [tokens],
+// as in the service by default.
+const rememberedTokens = 10_000
 
 // check returns an error for options that would admit requests by mistake, or that
 // contradict each other.
@@ -186,6 +196,7 @@ func (g *Gate) Close() error {
 		return nil
 	}
 	g.cancel()
+	g.keys.Close()
 	g.watch.Wait()
 	return g.app.Close()
 }

@@ -103,6 +103,17 @@ X-Koala-Rule: 101
 X-Koala-Status: 403
 
 `},
+	{"auth-request asks for a token", "/v1/auth-request", viaNginx("GET", "/members"), 1, `401
+Content-Length: 0
+Content-Type: application/problem+json
+Www-Authenticate: Bearer
+X-Koala-Body: {"type":"about:blank","title":"Unauthorized","status":401}
+X-Koala-Decision: deny
+X-Koala-Result: 9
+X-Koala-Rule: 107
+X-Koala-Status: 401
+
+`},
 	{"auth-request in an entry's own words", "/v1/auth-request", viaNginx("GET", "/teapot"), 1, `403
 Content-Length: 0
 Content-Type: text/plain; charset=utf-8
@@ -202,6 +213,15 @@ X-Koala-Result: 2
 X-Koala-Rule: 202
 
 {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"violated-policies":["r202"]}`},
+	{"forward-auth asks for a token", "/v1/forward-auth", viaCaddy("GET", "/members"), 1, `401
+Content-Length: 58
+Content-Type: application/problem+json
+Www-Authenticate: Bearer
+X-Koala-Decision: deny
+X-Koala-Result: 9
+X-Koala-Rule: 107
+
+{"type":"about:blank","title":"Unauthorized","status":401}`},
 	{"forward-auth challenges", "/v1/forward-auth", viaCaddy("GET", "/captcha"), 1, `403
 Content-Length: 98
 Content-Type: application/problem+json

@@ -195,7 +195,7 @@ func (a *answer) refuseAuthRequest(v rules.Verdict, r engine.Refusal, headers []
 	switch {
 	case wantsNativeStatus(a.target):
 		status = a.refusalStatus(r.Status)
-	case v == rules.Challenge:
+	case v == rules.Challenge, r.Status == http.StatusUnauthorized:
 		status = http.StatusUnauthorized
 	}
 	for i := range headers {

@@ -48,6 +48,7 @@ size : header X-Size
 * /long     : act=long
 * /crlf     : act=crlf
 * /roomy    : act=roomy
+* /members  : act=members
 [rules]
 rule : [direct] [act=black] [time=1; count=0;] [result=2; return=100]
 rule : [direct] [act=captcha] [time=1; count=0;] [result=3; return=101]
@@ -56,6 +57,7 @@ rule : [direct] [act=fine] [time=1; count=0;] [result=5; return=103]
 rule : [direct] [act=down] [time=1; count=0;] [result=6; return=104]
 rule : [direct] [act=long] [time=1; count=0;] [result=7; return=105]
 rule : [direct] [act=crlf] [time=1; count=0;] [result=8; return=106]
+rule : [direct] [act=members] [] [result=9; return=107]
 rule : [count] [act=comment; uid=+] [time=90; count=2; cost=size] [result=2; return=201]
 rule : [count] [act=roomy; uid=+] [time=90; count=1000000000;] [result=2; return=203]
 rule : [count] [act=once; uid=+] [time=90; count=1;] [result=2; return=202]
@@ -71,6 +73,7 @@ rule : [count] [act=soft; uid=+] [time=90; count=1;] [result=2; return=205; mark
 6 : {"Err_no":10, "Http_status":502}
 7 : {"Err_no":10, "Err_msg":"LONG", "Headers":{"X-Long":"LONG", "X-Short":"kept"}, "Body":"LONG"}
 8 : {"Err_no":10, "Headers":{"X-Two":"a b"}, "Body":"a\r\nSet-Cookie: forged=1\r\n\r\nb\u0000c\u007fd"}
+9 : {"Err_no":10, "Http_status":401}
 `
 
 // noon is 2026-06-01 12:00:00 in Shanghai, in ms since the epoch.

@@ -35,10 +35,10 @@ func Parse(sources []Source, o Options) (*Set, Findings) {
 // check builds a set from the declarations and checks lines against each other. The
 // set is usable only if no finding is an error.
 func (p *parser) check(sources []Source) *Set {
-	set := &Set{Sources: sources, routes: p.routes, Timezone: p.timezone, Results: make(map[int]*Result), Dicts: make(map[string]*Dict), Tables: make(map[string]*Table), dictAt: make(map[place]*Dict), tableAt: make(map[place]*Table)}
+	set := &Set{Sources: sources, routes: p.routes, Timezone: p.timezone, Results: make(map[int]*Result), Dicts: make(map[string]*Dict), Tables: make(map[string]*Table), dictAt: make(map[place]*Dict), tableAt: make(map[place]*Table), keysAt: make(map[place][]byte)}
 	set.Zone = p.zone()
 	for _, check := range []func(*Set){
-		p.checkSections, p.checkDicts, p.checkTables, p.checkResults, p.checkRules, p.checkRuleNames, p.checkInstants, p.checkParams, p.checkForwards,
+		p.checkSections, p.checkDicts, p.checkTables, p.checkResults, p.checkRules, p.checkRuleNames, p.checkInstants, p.checkParams, p.checkTokens, p.checkForwards,
 	} {
 		if check(set); !p.at(0) {
 			return nil
@@ -242,7 +242,7 @@ func (p *parser) checkForwards(set *Set) {
 }
 
 // hash returns the hash of a set's content: the texts of its files, each after its
-// length, and the hashes of its word lists and tables.
+// length, and the hashes of its word lists, tables and files of keys.
 func hash(set *Set, p *pauses) string {
 	h := sha256.New()
 	var length [8]byte
@@ -260,6 +260,9 @@ func hash(set *Set, p *pauses) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(set.Tables)) {
 		h.Write(set.Tables[name].hash[:])
+	}
+	for _, token := range set.Tokens {
+		h.Write(token.keysHash)
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -12,6 +12,7 @@ type supply struct {
 	constants map[string]*constants // [routes]
 	variables map[string]bool       // of paths in [routes]
 	twins     map[string][]string   // by a parameter of [params], those with one of its sources
+	outcomes  map[string]bool       // of tokens
 }
 
 // constants are the values that [routes] gives a parameter.
@@ -21,10 +22,13 @@ type constants struct {
 }
 
 // newSupply returns the supply of the declarations.
-func newSupply(params []*paramDecl, routes *routeTree) *supply {
+func newSupply(params []*paramDecl, routes *routeTree, tokens []*jwtDecl) *supply {
 	s := &supply{
 		declared:  make(map[string]*ParamDecl, len(params)),
-		constants: make(map[string]*constants), variables: make(map[string]bool), twins: make(map[string][]string),
+		constants: make(map[string]*constants), variables: make(map[string]bool), twins: make(map[string][]string), outcomes: make(map[string]bool),
+	}
+	for _, d := range tokens {
+		s.outcomes[d.Param] = true
 	}
 	s.addTwins(params)
 	for _, d := range params {
@@ -57,13 +61,13 @@ func (s *supply) isRouted(name string) bool { return s.constants[name] != nil ||
 
 // supplies reports whether gateways' requests may have the parameter.
 func (s *supply) supplies(name string) bool {
-	return s.declared[name] != nil || s.isRouted(name) || slices.Contains(derivedNames, name)
+	return s.declared[name] != nil || s.isRouted(name) || slices.Contains(derivedNames, name) || s.outcomes[name]
 }
 
 // onlyConstants returns the values that [routes] gives a parameter that has no other
 // source, nil if it has another one.
 func (s *supply) onlyConstants(name string) *constants {
-	if s.declared[name] != nil || s.variables[name] || slices.Contains(derivedNames, name) {
+	if s.declared[name] != nil || s.variables[name] || slices.Contains(derivedNames, name) || s.outcomes[name] {
 		return nil
 	}
 	return s.constants[name]
@@ -72,7 +76,7 @@ func (s *supply) onlyConstants(name string) *constants {
 // sources returns the sources of a parameter that [params] alone supplies, nil for any
 // other.
 func (s *supply) sources(name string) []ParamSource {
-	if d := s.declared[name]; d != nil && !s.isRouted(name) {
+	if d := s.declared[name]; d != nil && !s.isRouted(name) && !s.outcomes[name] {
 		return d.Sources
 	}
 	return nil
@@ -94,10 +98,19 @@ func (s *supply) clientSource(name string) *ParamSource {
 }
 
 // isOmittable reports whether a client decides whether a request has the parameter: it
-// can set all of its sources.
+// can set or leave out all of its sources.
 func (s *supply) isOmittable(name string) bool {
 	sources := s.sources(name)
-	return len(sources) > 0 && !slices.ContainsFunc(sources, func(from ParamSource) bool { return !isFromClient(from) })
+	return len(sources) > 0 && !slices.ContainsFunc(sources, func(from ParamSource) bool { return !isFromClient(from) && !from.Kind.is().spared })
+}
+
+// omittedSource returns the source that a client leaves out to have no such parameter: the
+// first that it can set, or else the first.
+func (s *supply) omittedSource(name string) *ParamSource {
+	if from := s.clientSource(name); from != nil {
+		return from
+	}
+	return &s.sources(name)[0]
 }
 
 // isAlwaysPresent reports whether every request of a gateway has the parameter.

@@ -17,6 +17,7 @@ type Changes struct {
 	Results []int        // the numbers of entries of [result] that are new, gone or changed, sorted
 	Lists   []ListChange // word lists whose entries changed, sorted by name
 	Tables  []string     // tables with other content, sorted
+	Tokens  []string     // tokens with other terms or keys in files, sorted
 	// Reordered reports that rules of both sets changed their order.
 	Reordered bool
 	Params    bool // [params] changed
@@ -40,7 +41,7 @@ type ListChange struct {
 
 // Empty reports whether there are no changes.
 func (c *Changes) Empty() bool {
-	return len(c.Added)+len(c.Removed)+len(c.Changed)+len(c.Results)+len(c.Lists)+len(c.Tables) == 0 && !c.Reordered && !c.Params && !c.Routes && !c.Forwards && !c.Zone
+	return len(c.Added)+len(c.Removed)+len(c.Changed)+len(c.Results)+len(c.Lists)+len(c.Tables)+len(c.Tokens) == 0 && !c.Reordered && !c.Params && !c.Routes && !c.Forwards && !c.Zone
 }
 
 // Compare returns the changes from one rule set to another, neither of which may be
@@ -79,6 +80,7 @@ func ComparePausing(before, now *Set, pause func() bool) *Changes {
 	c.Results = changedResults(before.Results, now.Results)
 	c.Lists = changedLists(before.Dicts, now.Dicts)
 	c.Tables = changedTables(before.Tables, now.Tables)
+	c.Tokens = changedTokens(before.Tokens, now.Tokens)
 	c.Params = !slices.EqualFunc(before.Params, now.Params, sameParam)
 	c.Routes = !slices.Equal(before.routeTexts(), now.routeTexts())
 	c.Forwards = !slices.EqualFunc(before.Forwards, now.Forwards, sameForward)
@@ -176,7 +178,7 @@ func sameResult(a, b *Result) bool {
 }
 
 func sameParam(a, b *ParamDecl) bool {
-	return a.Name == b.Name && a.GatewayHeader == b.GatewayHeader && slices.Equal(a.Sources, b.Sources)
+	return a.Name == b.Name && a.GatewayHeader == b.GatewayHeader && slices.EqualFunc(a.Sources, b.Sources, func(a, b ParamSource) bool { return a.String() == b.String() })
 }
 
 // sameForward reports whether two lines forward a parameter in the same header, whose case has no meaning.
@@ -226,4 +228,28 @@ func changedTables(before, now map[string]*Table) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// changedTokens returns the names of tokens with other terms or other keys in their files.
+func changedTokens(before, now []*JWT) []string {
+	texts := make(map[string]string, len(before))
+	for _, was := range before {
+		texts[was.Name] = was.Terms()
+	}
+	var names []string
+	for _, is := range now {
+		if was, known := texts[is.Name]; !known || was != is.Terms() {
+			names = append(names, is.Name)
+		}
+		delete(texts, is.Name)
+	}
+	names = slices.AppendSeq(names, maps.Keys(texts))
+	slices.Sort(names)
+	return names
+}
+
+// Terms returns the terms of a token and the hash of the keys in its file as a text, without the
+// claims that are read. For koalagate's own programs, may change.
+func (j *JWT) Terms() string {
+	return fmt.Sprintf("%d %q %q %q %q %v %s %s %q %x", j.From, j.Keys, j.Issuer, j.Audiences, j.Algorithms, j.Places, j.Leeway, j.Refresh, j.Type, j.keysHash)
 }

@@ -13,6 +13,9 @@
 //	[tables]
 //	plans : plans.csv                         limits and other values by key
 //
+//	[tokens]
+//	main : keys.json; issuer=https://id.example.com/    verified tokens
+//
 //	[params]
 //	uid : header X-User-Id else cookie uid    the sources of parameters
 //
@@ -45,7 +48,7 @@
 // declares:
 //
 //	base      errors.go findings.go position.go spelling.go value.go instant.go
-//	deciding  rule.go condition.go glob.go threshold.go dict.go table.go params.go
+//	deciding  rule.go condition.go glob.go threshold.go dict.go table.go params.go jwt.go
 //	          forward.go routes.go set.go index.go want.go rangetree.go match.go named_identity.go
 //	          compare.go quota.go
 //	reading   parse*.go format*.go

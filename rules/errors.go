@@ -125,6 +125,16 @@ var (
 // errMore is followed by the number of errors that are not shown.
 var errMore = vocabulary.Define("E099", "more errors than are shown")
 
+// Errors in a line of [tokens], in the file of its keys, and in what refers to it.
+var (
+	errJWTName    = vocabulary.Define("E101", "invalid token name, or its keys are missing")
+	errJWTTwice   = vocabulary.Define("E102", "a token is declared twice")
+	errJWTValue   = vocabulary.Define("E103", "invalid value of a word of a token")
+	errJWTKeys    = vocabulary.Define("E104", "the keys of a token cannot be read")
+	errJWTUnknown = vocabulary.Define("E105", "unknown token")
+	errJWTIssuer  = vocabulary.Define("E106", "a token without an issuer")
+)
+
 // Errors in a line of [forward].
 var (
 	errForward      = vocabulary.Define("E111", "the header cannot be forwarded")
@@ -179,6 +189,11 @@ var (
 	warnNoHold      = vocabulary.Define("W072", "requests under way are not counted by their outcome yet")
 	warnSameUse     = vocabulary.Define("W073", "two estimates become the same number of hits")
 	warnUnshared    = vocabulary.Define("W074", "gateways get no share of the limit")
+	warnAudience    = vocabulary.Define("W081", "a token of any audience is valid")
+	warnUnverified  = vocabulary.Define("W082", "no rule refuses requests whose token is invalid")
+	warnNoKeys      = vocabulary.Define("W083", "no rule says what happens while tokens cannot be verified")
+	warnJWTUnused   = vocabulary.Define("W084", "unused token")
+	warnKeySkipped  = vocabulary.Define("W085", "a key is not in use")
 	warnForwardAdds = vocabulary.Define("W091", "a forwarded header is added to the client's own")
 	warnMore        = vocabulary.Define("W099", "more warnings than are shown")
 )

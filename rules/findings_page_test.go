@@ -123,7 +123,7 @@ func (e exampleText) parse() (*Set, Findings) {
 			return nil, errors.New("file does not exist")
 		}
 		return ParseTable(path, strings.NewReader("tenant,rate,burst,tier\nacme,5,10,gold\nbeta,unlimited,,silver\n"))
-	}}
+	}, OpenKeys: openKeys, OpenToken: openToken}
 	if strings.Contains(e.options, "no-zone") {
 		o.Timezone = ""
 	}

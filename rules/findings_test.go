@@ -44,6 +44,7 @@ func parseFile(t *testing.T, path string) (*Set, Findings) {
 			defer table.Close()
 			return ParseTable(name, table)
 		},
+		OpenKeys: openKeys, OpenToken: openToken,
 	}
 	if strings.HasPrefix(filepath.Base(path), "no-zone-") {
 		o.Timezone = ""

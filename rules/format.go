@@ -139,6 +139,9 @@ func cellsOf(in section, s span) []string {
 		return []string{number.text(), ": " + spaceJSON(object.text())}
 	}
 	name, value, _ := s.cut(':')
+	if keys, words, _ := value.cut(';'); in == tokensSection {
+		return []string{name.text(), ": " + strings.TrimSuffix(joined(keys.fields())+"; "+assignments(words), "; ")}
+	}
 	return []string{name.text(), ": " + value.text()}
 }
 

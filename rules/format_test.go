@@ -22,6 +22,9 @@ var sameMeaning = cmp.Options{
 	cmpopts.IgnoreTypes(Position{}, span{}),
 	cmp.Comparer(func(a, b *Dict) bool { return a == b || a != nil && b != nil && a.hash == b.hash }),
 	cmp.Comparer(func(a, b *Table) bool { return a == b || a != nil && b != nil && a.hash == b.hash }),
+	cmp.Comparer(func(a, b *JWT) bool {
+		return a == b || a != nil && b != nil && a.Name == b.Name && a.Terms() == b.Terms() && a.isUsed == b.isUsed && cmp.Equal(a.Claims, b.Claims)
+	}),
 	cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() }),
 	cmpopts.EquateComparable(interval[netip.Addr]{}),
 }
@@ -35,6 +38,7 @@ func parseAny(text []byte) (*Set, Findings) {
 		OpenTable: func(_, path string) (*Table, error) {
 			return ParseTable("table.csv", strings.NewReader("tenant,rate,burst,span,month,tier\n7,5,6,7,8,"+path+"\n"))
 		},
+		OpenKeys: func(_, path string) ([]byte, error) { return []byte(path), nil }, OpenToken: openToken,
 	})
 }
 

@@ -24,7 +24,7 @@ func FuzzParse(f *testing.F) {
 		table := func(_, _ string) (*Table, error) {
 			return ParseTable("table.csv", strings.NewReader("tenant,rate,tier\n7,5,gold\nask,unlimited,\n007,0,x\n"))
 		}
-		set, findings := Parse([]Source{{"rules.conf", text}}, Options{OpenDict: list, OpenTable: table, RequireEnd: len(text)%2 == 1})
+		set, findings := Parse([]Source{{"rules.conf", text}}, Options{OpenDict: list, OpenTable: table, OpenKeys: openKeys, OpenToken: openToken, RequireEnd: len(text)%2 == 1})
 		if (set == nil) != findings.HasErrors() {
 			t.Fatalf("the set is nil: %v, with these findings: %v", set == nil, findings)
 		}

@@ -21,7 +21,7 @@ func TestGrammarHasEveryWord(t *testing.T) {
 	}
 	grammar, _, _ = strings.Cut(grammar, "```")
 	known := slices.Concat(sectionNames[dictsSection:], methodNames, thresholdNames, outcomeNames, failWords, sourceNames(),
-		unitNames(&spanUnits), unitNames(&countUnits), []string{"T", ruleKeyword, "timezone", elseWord, lowerWord, hashedWord},
+		unitNames(&spanUnits), unitNames(&countUnits), []string{"T", ruleKeyword, "timezone", elseWord, lowerWord, hashedWord, hasWord, oidcWord}, jwtWords, jwtPlaces[:],
 		[]string{beforeWord, afterWord, nowWord, paramWord, byWord, unlimitedWord, epochWord, "minute", "hour", "day", "week", "month", "year"})
 	terminal := regexp.MustCompile(`"([A-Za-z][a-z0-9-]*)"`)
 	var listed []string

@@ -228,6 +228,7 @@ const (
 	FromClientIP                     // client-ip [/N /N]
 	FromGateway                      // gateway
 	FromTable                        // table TABLE.COLUMN by PARAM
+	FromJWT                          // jwt NAME CLAIM [has WORD]
 	FromConstant                     // "text"
 )
 
@@ -254,8 +255,8 @@ func kindNamed(name string) (SourceKind, bool) {
 // ParamSource is one source of a declared parameter.
 type ParamSource struct {
 	Kind   SourceKind
-	Name   string // header (in lower case), cookie, query or descriptor key; namespace of metadata; table; text of a constant
-	Path   string // of metadata; column of a table
+	Name   string // header (in lower case), cookie, query or descriptor key; namespace of metadata; table; token; text of a constant
+	Path   string // of metadata; column of a table; claim of a token
 	By     string // the parameter whose value is the key in a table
 	V4, V6 int    // prefix lengths of client-ip; -1 for the whole address
 	Lower  bool   // A–Z become a–z, before Hashed
@@ -263,6 +264,10 @@ type ParamSource struct {
 
 	table *Table
 	cell  int
+
+	claim Claim
+	jwt   *JWT
+	place int // of the claim in jwt.Claims
 }
 
 // LookUp returns the value of a source FromTable or FromConstant for a request whose
@@ -299,6 +304,9 @@ func (s ParamSource) String() string {
 				words = append(words, word)
 			}
 		}
+	}
+	if s.claim.Has != "" {
+		words = append(words, hasWord, s.claim.Has)
 	}
 	if s.Kind == FromClientIP && s.V4 >= 0 {
 		words = append(words, fmt.Sprintf("/%d /%d", s.V4, s.V6))
@@ -343,6 +351,7 @@ type sourceWord struct {
 	quoted  bool // it is written in quotes, without its name
 	request bool // only a client's request has it, and so an address, too
 	client  bool // clients can set it
+	spared  bool // clients can leave it out, and cannot set it to what they like
 	vouched bool // a gateway that authenticates clients may overwrite what they set
 	lower   bool // its values have no capitals
 	always  bool // it always has a value: sources after it are not read
@@ -363,6 +372,7 @@ var sourceWords = []sourceWord{
 	FromClientIP:   {name: "client-ip", lower: true, always: true},
 	FromGateway:    {name: "gateway", gateway: true},
 	FromTable:      {name: tableWord, words: []string{"TABLE.COLUMN", byWord, "PARAM"}, late: true},
+	FromJWT:        {name: "jwt", words: []string{"NAME", "CLAIM"}, request: true, spared: true},
 	FromConstant:   {name: "constant", quoted: true, always: true},
 }
 
@@ -380,6 +390,7 @@ func sourceNames() []string {
 // The words between and after sources.
 const (
 	elseWord   = "else"
+	hasWord    = "has"
 	lowerWord  = "lower"
 	hashedWord = "hashed"
 )

@@ -22,6 +22,7 @@ const (
 	noSection section = iota
 	dictsSection
 	tablesSection
+	tokensSection
 	rulesSection
 	resultSection
 	paramsSection
@@ -33,12 +34,14 @@ const (
 )
 
 var sectionNames = [...]string{
-	dictsSection: "dicts", tablesSection: "tables", rulesSection: "rules", resultSection: "result",
+	dictsSection: "dicts", tablesSection: "tables", tokensSection: "tokens", rulesSection: "rules", resultSection: "result",
 	paramsSection: "params", routesSection: "routes", forwardSection: "forward", settingsSection: "settings", endSection: "end",
 }
 
 // allowsTrailingComments reports whether a `#` after a statement begins a comment.
-func (s section) allowsTrailingComments() bool { return s >= paramsSection && s <= endSection }
+func (s section) allowsTrailingComments() bool {
+	return s >= paramsSection && s <= endSection || s == tokensSection
+}
 
 // parser turns the files of a rule set into declarations. The parse files check
 // each line by itself, check.go checks lines against each other.
@@ -51,6 +54,7 @@ type parser struct {
 
 	dicts    []*dictDecl
 	tables   []*tableDecl
+	tokens   []*jwtDecl
 	rules    []*ruleDecl
 	numbers  map[int64]int32 // indexes of rules, by `return`
 	results  []*resultDecl
@@ -182,6 +186,8 @@ func (p *fileParser) statement(statement span) {
 		p.parseDict(statement)
 	case tablesSection:
 		p.parseTable(statement)
+	case tokensSection:
+		p.parseToken(statement)
 	case rulesSection:
 		p.parseRule(statement)
 	case resultSection:
@@ -202,7 +208,7 @@ func (p *fileParser) statement(statement span) {
 			p.outside(statement, errNoSection, "save it with Unix or Windows line ends", "the lines of this file end in a bare carriage return, so the file is one line")
 			return
 		}
-		p.outside(statement, errNoSection, "move it to [dicts], [tables], [rules], [result], [params], [routes], [forward] or [settings]", "text before the first section")
+		p.outside(statement, errNoSection, "move it to [dicts], [tables], [tokens], [rules], [result], [params], [routes], [forward] or [settings]", "text before the first section")
 	}
 }
 

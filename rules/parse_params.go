@@ -13,7 +13,7 @@ import (
 type paramDecl struct {
 	*ParamDecl
 	name   span
-	tables []span // TABLE.COLUMN and the parameter of each source, or spans without a line
+	tables []span // TABLE.COLUMN or the token, and the parameter of each source, or spans without a line
 	by     []span
 }
 
@@ -63,6 +63,8 @@ func (d *paramDecl) add(source ParamSource, words []span) {
 		d.GatewayHeader = gatewayHeader(d.Name)
 	case FromTable:
 		table, by = words[1], words[3]
+	case FromJWT:
+		table = words[1]
 	}
 	d.Sources, d.tables, d.by = append(d.Sources, source), append(d.tables, table), append(d.by, by)
 }
@@ -72,18 +74,31 @@ func (d *paramDecl) add(source ParamSource, words []span) {
 func (s span) sourceFields() []span {
 	var list []span
 	for rest := s.trim(); !rest.empty(); {
-		text := rest.text()
-		end := strings.IndexFunc(text, unicode.IsSpace)
-		if closing := closingQuote(text, 0); text[0] == '"' && closing > 0 {
-			end = closing + 1
-		}
-		if end < 0 {
-			end = len(text)
-		}
+		end := sourceFieldEnd(rest.text())
 		list = append(list, rest.slice(0, end))
 		rest = rest.tail(end).trim()
 	}
 	return list
+}
+
+// sourceFieldEnd returns the end of the first word of a text. The path of a claim may have
+// several parts in quotes.
+func sourceFieldEnd(text string) int {
+	for end := 0; ; {
+		if closing := closingQuote(text, end); end < len(text) && text[end] == '"' && closing > 0 {
+			if end = closing + 1; end == len(text) || text[end] != '.' {
+				return end
+			}
+		}
+		length := strings.IndexFunc(text[end:], func(r rune) bool { return r == '.' || unicode.IsSpace(r) })
+		if length < 0 {
+			return len(text)
+		}
+		if end += length; text[end] != '.' {
+			return end
+		}
+		end++
+	}
 }
 
 var headerName = strings.NewReplacer("_", "-", ".", "-", ":", "-")
@@ -112,8 +127,11 @@ func (p *parser) parseSource(words []span, end span) (ParamSource, bool) {
 		return source, false
 	}
 	source.Kind = kind
-	if source.Kind == FromClientIP {
+	switch source.Kind {
+	case FromClientIP:
 		return source, p.parsePrefixes(&source, words)
+	case FromJWT:
+		return source, p.parseClaim(&source, words, end)
 	}
 	if len(words) != len(known.words) {
 		at := end

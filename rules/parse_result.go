@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,6 +100,16 @@ func (p *parser) parseResult(s span) {
 	seen := make(map[string]bool)
 	for _, m := range members {
 		p.parseField(d, m, seen)
+	}
+	d.addChallenge()
+}
+
+// addChallenge adds the header that a 401 must have (RFC 9110, section 15.5.2), unless the entry
+// has it.
+func (r *Result) addChallenge() {
+	const name = "WWW-Authenticate"
+	if r.HTTPStatus == http.StatusUnauthorized && !slices.ContainsFunc(r.Headers, func(h Header) bool { return strings.EqualFold(h.Name, name) }) {
+		r.Headers = append(r.Headers, Header{Name: name, Value: "Bearer"})
 	}
 }
 

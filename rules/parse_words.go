@@ -49,7 +49,7 @@ func (p *parser) words(ws words, s span, known, others []string, elsewhere strin
 			p.reportf(piece.end(), errNoValue, "write "+name.text()+"=VALUE", "%s has no value", name.text())
 		}
 		if _, repeated := ws.find(name.text()); repeated {
-			p.reportf(name, errWordTwice, "remove one of them", "%s occurs twice in this rule", name.text())
+			p.reportf(name, errWordTwice, "remove one of them", "%s occurs twice in this line", name.text())
 			continue
 		}
 		ws = append(ws, word{name: name, value: value})

@@ -31,6 +31,13 @@ type Options struct {
 	// OpenTable loads the table at path, which a [tables] line of the file named
 	// source declares. If it is nil, every table is an error.
 	OpenTable func(source, path string) (*Table, error)
+	// OpenKeys reads the file of keys at path, which a [tokens] line of the file named
+	// source declares. If it is nil, every file of keys is an error.
+	OpenKeys func(source, path string) ([]byte, error)
+	// OpenToken returns a verifier for the tokens of a line. The text keys is that of the
+	// line's file, nil for keys by address. The errors skipped say why single keys of the
+	// file are not in use. If it is nil, every line of [tokens] is an error.
+	OpenToken func(token *JWT, keys []byte) (v JWTVerifier, skipped []error, err error)
 	// Pause is called between pieces of work, which take some microseconds each. It may
 	// wait, so that parsing leaves the processor to others. If it returns false, parsing
 	// stops. If it is nil, parsing yields to other goroutines that are ready.
@@ -47,9 +54,10 @@ type Set struct {
 	Forwards []*Forward      // [forward], in the order of the files
 	Dicts    map[string]*Dict
 	Tables   map[string]*Table
+	Tokens   []*JWT         // [tokens], in the order of the files
 	Timezone string         // the zone that the files state; "" if they state none
 	Zone     *time.Location // the zone of this set's days; never nil
-	Hash     string         // hex SHA-256 over the sources, the word lists and the tables
+	Hash     string         // hex SHA-256 over the sources, the word lists, the tables and the keys
 
 	parsed  bool // Parse made the set
 	timed   bool // a rule has since or until
@@ -58,6 +66,7 @@ type Set struct {
 	index   index
 	dictAt  map[place]*Dict
 	tableAt map[place]*Table
+	keysAt  map[place][]byte
 }
 
 // IsParsed reports whether the set was made by Parse, without errors. Other sets have no
@@ -115,7 +124,7 @@ type Matches struct {
 	lists  [][]int32
 }
 
-// place is where a file declares a word list or a table: the name of the file, and the
+// place is where a file declares a word list, a table or keys: the name of the file, and the
 // path in the declaration.
 type place struct{ source, path string }
 
@@ -133,6 +142,14 @@ func (s *Set) OpenDict(source, path string) (*Dict, error) {
 func (s *Set) OpenTable(source, path string) (*Table, error) {
 	if t := s.tableAt[place{source, path}]; t != nil {
 		return t, nil
+	}
+	return nil, notInSet(source, path)
+}
+
+// OpenKeys is OpenDict for files of keys. For koalagate's own programs, may change.
+func (s *Set) OpenKeys(source, path string) ([]byte, error) {
+	if text, known := s.keysAt[place{source, path}]; known {
+		return text, nil
 	}
 	return nil, notInSet(source, path)
 }

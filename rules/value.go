@@ -134,3 +134,6 @@ func hasHashForm[T string | []byte](text T) bool {
 
 // quoter escapes the text of a quoted value.
 var quoter = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+// unquoter undoes it.
+var unquoter = strings.NewReplacer(`\\`, `\`, `\"`, `"`)

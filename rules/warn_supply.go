@@ -93,7 +93,7 @@ func (p *parser) warnUnread() {
 // clientIP is the source of the client's address.
 var clientIP = sourceWords[FromClientIP].name
 
-// declaredNames returns the parameters that [params] and [routes] supply.
+// declaredNames returns the parameters that [params], [routes] and [tokens] supply.
 func (p *parser) declaredNames() []string {
 	var names []string
 	for _, d := range p.params {
@@ -106,6 +106,9 @@ func (p *parser) declaredNames() []string {
 		for _, v := range e.variables {
 			names = append(names, v.name)
 		}
+	}
+	for _, d := range p.tokens {
+		names = append(names, d.Param)
 	}
 	return names
 }

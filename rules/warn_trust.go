@@ -105,8 +105,12 @@ func (p *parser) warnOmittable(d *ruleDecl, g *guards) bool {
 	if g.supply.chosenSource(d.Conditions[at]) != nil {
 		hint = "add a rule that limits by address"
 	}
-	p.reportf(d.places[at], warnOmittable, hint,
-		"a client that leaves out %s (%s) is not limited, and one that varies it has a limit per value", name, g.supply.clientSource(name))
+	const omits = "a client that leaves out %s (%s) is not limited"
+	if g.supply.clientSource(name) == nil { // a claim, of which a client has one value
+		p.reportf(d.places[at], warnOmittable, hint, omits, name, g.supply.omittedSource(name))
+		return true
+	}
+	p.reportf(d.places[at], warnOmittable, hint, omits+", and one that varies it has a limit per value", name, g.supply.clientSource(name))
 	return true
 }
 

@@ -132,6 +132,9 @@ func (p *program) printChanges(c *rules.Changes) {
 	for _, name := range c.Tables {
 		display.Printf(p.stdout, "changed  table %s\n", name)
 	}
+	for _, name := range c.Tokens {
+		display.Printf(p.stdout, "changed  token %s\n", name)
+	}
 	for _, number := range c.Results {
 		display.Printf(p.stdout, "changed  result %d\n", number)
 	}

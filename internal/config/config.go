@@ -102,6 +102,12 @@ type Config struct {
 	// MaxValue is the maximum length of a parameter's value, in bytes. The rest of a
 	// longer value is replaced by a digest.
 	MaxValue int `koanf:"max_value" validate:"min=64,max=65536"`
+	// MaxTokens is the maximum number of valid tokens that are remembered for each line of
+	// [tokens], so that they are not verified again. 0 remembers none.
+	MaxTokens int `koanf:"max_tokens" validate:"min=0,max=10000000"`
+	// RulesMayUse lists the hosts, with ports other than 443, from which published rules may
+	// have the keys of tokens fetched.
+	RulesMayUse []string `koanf:"rules_may_use" validate:"dive,required,printascii"`
 	// MaxDescriptors is the maximum number of descriptors in a call of the rate limit
 	// service.
 	MaxDescriptors int `koanf:"max_descriptors" validate:"min=1,max=1024"`

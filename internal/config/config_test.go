@@ -231,7 +231,7 @@ func TestNamesOfFlagsAndVariables(t *testing.T) {
 
 // acceptsAnyText reports whether "x" is a valid value of key.
 func acceptsAnyText(key string) bool {
-	return slices.Contains([]string{"rules", "trial", "dict_root", "state_dir", "redis_prefix", "accel_targets", "admin_hosts", "koala_hosts", "publish_public_key", "decision_log", "decision_log_params"}, key)
+	return slices.Contains([]string{"rules", "trial", "dict_root", "state_dir", "redis_prefix", "accel_targets", "admin_hosts", "koala_hosts", "publish_public_key", "rules_may_use", "decision_log", "decision_log_params"}, key)
 }
 
 func FuzzFile(f *testing.F) {

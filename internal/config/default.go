@@ -24,7 +24,10 @@ func Default() Config {
 		// Rule sets name far fewer, so only parameters without effect are dropped.
 		MaxParams: 64,
 		// Longer values are tokens, of which a digest says as much.
-		MaxValue: 4 << 10,
+		MaxValue:    4 << 10,
+		RulesMayUse: []string{}, // who publishes rules reaches no host
+		// About 10 MB, and as many users at a time.
+		MaxTokens: 10_000,
 		// A request is one step in the store, which delays all other requests
 		// while it takes. Envoy sends a few descriptors.
 		MaxDescriptors: 1024,

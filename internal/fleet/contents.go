@@ -3,6 +3,7 @@ package fleet
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/internal/reload"
+	"github.com/koalagate/koalagate/internal/tokens"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -23,7 +25,7 @@ func (c Contents) add(content []byte) Blob {
 	return b
 }
 
-// Read reads rule files with their word lists and tables, as at most limit bytes, and
+// Read reads rule files with their word lists, tables and keys, as at most limit bytes, and
 // parses them with the pauses of ctx. The manifest has the files, the hash and the number of
 // rules. The set and the manifest are nil if there is an error or a finding with severity
 // error.
@@ -40,7 +42,7 @@ func Read(ctx context.Context, files reload.Files, limit int64) (*rules.Set, *Ma
 		m.Files = append(m.Files, File{sources[i].Name, contents.add(sources[i].Text)})
 	}
 	o := files.Rules
-	open := func(source, path string) ([]byte, error) {
+	open(ctx, &o, func(source, path string) ([]byte, error) {
 		content, err := readList(files.ListPath(source, path), limit-total)
 		if err != nil {
 			return nil, err
@@ -48,8 +50,7 @@ func Read(ctx context.Context, files reload.Files, limit int64) (*rules.Set, *Ma
 		total += int64(len(content))
 		m.Lists = append(m.Lists, ListFile{source, path, contents.add(content)})
 		return content, nil
-	}
-	o.OpenDict, o.OpenTable = openers(ctx, open)
+	})
 	set, findings := rules.Parse(sources, o)
 	switch {
 	case findings.HasErrors():
@@ -84,18 +85,31 @@ func readList(path string, limit int64) ([]byte, error) {
 	return content, err
 }
 
-// openers returns the functions of rules.Options that open word lists and tables.
-func openers(ctx context.Context, open func(source, path string) ([]byte, error)) (func(source, path string) (*rules.Dict, error), func(source, path string) (*rules.Table, error)) {
-	return func(source, path string) (*rules.Dict, error) {
-			return opened(ctx, open, source, path, rules.ParseDict)
-		},
-		func(source, path string) (*rules.Table, error) {
-			return opened(ctx, open, source, path, rules.ParseTable)
+// open makes the parser read word lists, tables and keys by a function. Secrets are not for
+// Redis: symmetric keys are refused.
+func open(ctx context.Context, o *rules.Options, read func(source, path string) ([]byte, error)) {
+	o.OpenDict = func(source, path string) (*rules.Dict, error) {
+		return opened(ctx, read, source, path, rules.ParseDict)
+	}
+	o.OpenTable = func(source, path string) (*rules.Table, error) {
+		return opened(ctx, read, source, path, rules.ParseTable)
+	}
+	o.OpenKeys = func(source, path string) ([]byte, error) {
+		text, err := read(source, path)
+		if err == nil && tokens.HasSecret(text) {
+			err = errSecret
 		}
+		return text, err
+	}
+	if o.OpenToken == nil {
+		o.OpenToken = tokens.Offline
+	}
 }
 
-func opened[T any](ctx context.Context, open func(source, path string) ([]byte, error), source, path string, parse func(string, io.Reader) (*T, error)) (*T, error) {
-	content, err := open(source, path)
+var errSecret = errors.New("it has a symmetric key (oct), and published rules carry no secrets")
+
+func opened[T any](ctx context.Context, read func(source, path string) ([]byte, error), source, path string, parse func(string, io.Reader) (*T, error)) (*T, error) {
+	content, err := read(source, path)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +138,7 @@ func Parse(ctx context.Context, m *Manifest, contents Contents, o rules.Options)
 		sources[i] = rules.Source{Name: f.Name, Text: contents[f.Sum]}
 	}
 	o.Pause = pace.Pauses(ctx)
-	o.OpenDict, o.OpenTable = openers(ctx, func(source, path string) ([]byte, error) {
+	open(ctx, &o, func(source, path string) ([]byte, error) {
 		for i := range m.Lists {
 			if l := &m.Lists[i]; l.Source == source && l.Path == path {
 				return contents[l.Sum], nil

@@ -47,7 +47,7 @@ type Manifest struct {
 	// Program is the version of the program that published it.
 	Program string `json:"program"`
 	Rules   int    `json:"rules"` // the number of rules
-	// Files are the rule files in order, Lists the word lists and tables.
+	// Files are the rule files in order, Lists the word lists, tables and files of keys.
 	Files []File     `json:"files"`
 	Lists []ListFile `json:"lists,omitempty"`
 }
@@ -58,7 +58,7 @@ type File struct {
 	Blob
 }
 
-// ListFile is a word list or a table: Source is the name of the rule file that
+// ListFile is a word list, a table or a file of keys: Source is the name of the rule file that
 // declares it, and Path the path in the declaration.
 type ListFile struct {
 	Source string `json:"source"`

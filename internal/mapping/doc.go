@@ -4,7 +4,8 @@
 // Params reads the sources in this order: the parameters that every request has
 // (derived), [params], [routes], the gateway's context, the static arguments of the
 // check's URL, and X-Koala-Param headers. A later source overrides an earlier one; a
-// blank value is no value and overrides nothing.
+// blank value is no value and overrides nothing. The outcomes of the verification of
+// tokens come last, so that nothing overrides them.
 //
 // # Families
 //

@@ -47,6 +47,8 @@ type original struct {
 	path  string
 	query string
 
+	tokens []Token // of the lines of [tokens] that the rules use
+
 	maxParams int
 	crowded   bool // names that no rule uses were ignored
 

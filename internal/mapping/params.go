@@ -61,6 +61,7 @@ func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 	}
 	// If the door lets a malformed request through, the application learns who sent it.
 	q.derive(set, p)
+	q.verify(set)
 	q.addDeclared(set, p)
 	if malformed == nil && len(segments) > 0 {
 		set.Route(q.method, segments, p)
@@ -70,6 +71,7 @@ func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 	if q.door.ParamHeaders {
 		q.addGatewayValues(set, p)
 	}
+	q.addOutcomes(p)
 	q.addLate(set, p)
 	q.limit(set, o, p)
 	if malformed != nil {

@@ -100,6 +100,8 @@ func (q *original) source(s *rules.ParamSource) string {
 		return q.call.Principal
 	case rules.FromSNI:
 		return lower(strings.TrimSuffix(q.call.SNI, ".")) // a name as hosts are
+	case rules.FromJWT:
+		return q.claim(s)
 	case rules.FromConstant:
 		return s.Name
 	case rules.FromClientIP:
@@ -211,10 +213,7 @@ func cookieValue(header, name string) (invalid string) {
 		if !found || trimKey(key) != name {
 			continue
 		}
-		value = trim(value)
-		if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
-			value = value[1 : len(value)-1]
-		}
+		value = unquoted(trim(value))
 		switch {
 		case isCookieValue(value):
 			return value

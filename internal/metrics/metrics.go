@@ -49,6 +49,7 @@ type Metrics struct {
 	trips     *trips
 	waits     *series[ruleKey, prometheus.Observer] // without a verdict
 	receipts  *receipts
+	tokens    *tokens
 	excepted  *prometheus.CounterVec
 
 	generation prometheus.Gauge
@@ -120,7 +121,7 @@ func New(b Build) *Metrics {
 		m.generation, m.hash, m.published, m.active, m.loadedAt, m.reloadOK, m.failedAt, m.restored, m.reloads, m.changes, m.entries,
 		m.perRule, buildInfo(b),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.servers, m.receipts = newServers(m.registry), newReceipts(m.registry)
+	m.servers, m.receipts, m.tokens = newServers(m.registry), newReceipts(m.registry), newTokens(m.registry)
 	m.Reloaded(0, 0, 0, 0, 0)
 	m.Published(0, "", "")
 	for _, outcome := range []string{outcomeOK, outcomeRefused} {

@@ -140,14 +140,14 @@ func (d *Desk) Explain(ctx context.Context, x *Explanation) (*explain.Report, er
 	return report, err
 }
 
-// parse parses files with the word lists and tables of a set, which may be nil. The error
+// parse parses files with the word lists, tables and keys of a set, which may be nil. The error
 // comes from ctx.
 func (d *Desk) parse(ctx context.Context, of *rules.Set, sources []rules.Source) (*rules.Set, rules.Findings, error) {
 	if of == nil {
 		of = new(rules.Set)
 	}
 	o := d.rules
-	o.OpenDict, o.OpenTable, o.Pause = of.OpenDict, of.OpenTable, goingOn(ctx)
+	o.OpenDict, o.OpenTable, o.OpenKeys, o.Pause = of.OpenDict, of.OpenTable, of.OpenKeys, goingOn(ctx)
 	set, list := rules.Parse(sources, o)
 	return set, list, ctx.Err()
 }

@@ -38,6 +38,8 @@ type Changes struct {
 	Results []int `json:"results,omitempty"`
 	// Tables are the names of changed tables.
 	Tables []string `json:"tables,omitempty"`
+	// Tokens are the names of tokens with other terms or keys.
+	Tokens []string `json:"tokens,omitempty"`
 	// Sections names what else changed: order (of rules), params, routes or timezone.
 	Sections []string `json:"sections,omitempty"`
 }
@@ -91,7 +93,7 @@ func ChangesOf(all *rules.Changes) *Changes {
 			c.Lists = append(c.Lists, ChangedList(l))
 		}
 	}
-	c.Results, c.Tables = first(all.Results), first(all.Tables)
+	c.Results, c.Tables, c.Tokens = first(all.Results), first(all.Tables), first(all.Tokens)
 	for _, s := range []struct {
 		changed bool
 		name    string
@@ -135,6 +137,9 @@ func (c *Changes) String() string {
 	}
 	for _, name := range c.Tables {
 		parts = append(parts, "table "+name)
+	}
+	for _, name := range c.Tokens {
+		parts = append(parts, "token "+name)
 	}
 	for _, number := range c.Results {
 		parts = append(parts, fmt.Sprintf("result %d", number))

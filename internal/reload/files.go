@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/koalagate/koalagate/internal/tokens"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -21,11 +22,11 @@ type Files struct {
 	// Stdin is read for the path "-", so that a command can read from a pipe. If
 	// it is nil, "-" is a file name.
 	Stdin io.Reader
-	// DictRoot is the folder to which paths of word lists and tables are relative;
+	// DictRoot is the folder to which paths of word lists, tables and keys are relative;
 	// "" for the folder of the rule file that names them.
 	DictRoot string
-	// Rules are the options of the parser. OpenDict and OpenTable are set by this
-	// package.
+	// Rules are the options of the parser. OpenDict, OpenTable and OpenKeys are set by this
+	// package, and OpenToken if it is nil: tokens are then verified by keys of files alone.
 	Rules rules.Options
 }
 
@@ -42,6 +43,10 @@ func (f Files) load(r *reader) (*rules.Set, rules.Findings, error) {
 	o := f.Rules
 	o.OpenDict = func(source, path string) (*rules.Dict, error) { return r.list(f.ListPath(source, path)) }
 	o.OpenTable = func(source, path string) (*rules.Table, error) { return r.table(f.ListPath(source, path)) }
+	o.OpenKeys = func(source, path string) ([]byte, error) { return r.keyText(f.ListPath(source, path)) }
+	if o.OpenToken == nil {
+		o.OpenToken = tokens.Offline
+	}
 	set, findings := rules.Parse(sources, o)
 	return set, findings, nil
 }
@@ -118,7 +123,7 @@ func readStream(name string, from io.Reader, limit int64) (rules.Source, error) 
 	return rules.Source{Name: name, Text: text}, err
 }
 
-// ListPath returns the location of a word list or a table named in the rule file source.
+// ListPath returns the location of a word list, a table or keys named in the rule file source.
 func (f Files) ListPath(source, path string) string {
 	if filepath.IsAbs(path) {
 		return path

@@ -15,11 +15,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/tokens"
 	"github.com/koalagate/koalagate/rules"
 )
 
 // kept is a folder with a copy of the last active rule set, its rule files,
-// word lists and tables, for a start with invalid files. Each set has its own subfolder, and
+// word lists, tables and keys, for a start with invalid files. Each set has its own subfolder, and
 // the file `current` names the complete one: it is replaced atomically, so that
 // a crash leaves the old set or the new one.
 type kept struct{ dir string }
@@ -43,7 +44,7 @@ type manifest struct {
 	Paths    []string   `json:"paths"`
 	DictRoot string     `json:"dict_root"`
 	Sources  []keptFile `json:"sources"`
-	Lists    []keptFile `json:"lists"` // word lists and tables
+	Lists    []keptFile `json:"lists"` // word lists, tables and keys
 }
 
 // keptFile is the copy of a file: its original path, and its name in the set's
@@ -92,9 +93,10 @@ func (k kept) save(set *rules.Set, files Files, r *reader, now time.Time) error 
 	return nil
 }
 
-// listPaths returns the paths of the word lists and tables that were read, each once.
+// listPaths returns the paths of the word lists, tables and keys that were read, each once.
 func (r *reader) listPaths() []string {
 	paths := slices.AppendSeq(slices.Collect(maps.Keys(r.lists)), maps.Keys(r.tables))
+	paths = slices.AppendSeq(paths, maps.Keys(r.keys))
 	slices.Sort(paths)
 	return slices.Compact(paths)
 }
@@ -178,7 +180,8 @@ func (m *manifest) isFrom(files Files) bool {
 // isComplete reports whether the folder still contains the set that r has read.
 // For word lists it compares only the size, because they may be large.
 func (m *manifest) isComplete(dir string, set *rules.Set, r *reader) bool {
-	if len(m.Sources) != len(set.Sources) || len(m.Lists) != len(r.listPaths()) {
+	paths := r.listPaths()
+	if len(m.Sources) != len(set.Sources) || len(m.Lists) != len(paths) {
 		return false
 	}
 	for i, f := range m.Sources {
@@ -189,7 +192,7 @@ func (m *manifest) isComplete(dir string, set *rules.Set, r *reader) bool {
 	}
 	for _, f := range m.Lists {
 		info, err := os.Lstat(filepath.Join(dir, filepath.Base(f.File)))
-		if err != nil || !info.Mode().IsRegular() || info.Size() != f.Size || r.lists[f.Path] == nil && r.tables[f.Path] == nil {
+		if err != nil || !info.Mode().IsRegular() || info.Size() != f.Size || !slices.Contains(paths, f.Path) {
 			return false
 		}
 	}
@@ -250,11 +253,21 @@ func (k kept) restore(files Files) (set *rules.Set, savedAt time.Time, err error
 		}
 	}
 	o := files.Rules
+	if o.OpenToken == nil {
+		o.OpenToken = tokens.Offline
+	}
 	o.OpenDict = func(source, path string) (*rules.Dict, error) {
 		return restored(m, dir, files.ListPath(source, path), rules.ParseDict)
 	}
 	o.OpenTable = func(source, path string) (*rules.Table, error) {
 		return restored(m, dir, files.ListPath(source, path), rules.ParseTable)
+	}
+	o.OpenKeys = func(source, path string) ([]byte, error) {
+		file, err := restored(m, dir, files.ListPath(source, path), parseKeys)
+		if err != nil {
+			return nil, err
+		}
+		return file.text, nil
 	}
 	set, findings := rules.Parse(sources, o)
 	switch {
@@ -266,7 +279,7 @@ func (k kept) restore(files Files) (set *rules.Set, savedAt time.Time, err error
 	return set, m.SavedAt, nil
 }
 
-// restored parses the copy of the word list or table at path.
+// restored parses the copy of the word list, the table or the keys at path.
 func restored[T any](m *manifest, dir, path string, parse func(string, io.Reader) (*T, error)) (content *T, err error) {
 	at := slices.IndexFunc(m.Lists, func(f keptFile) bool { return f.Path == path })
 	if at < 0 {

@@ -23,6 +23,7 @@ const (
 	maxRuleFile = 256 << 20
 	maxDict     = 2 << 30
 	maxTable    = 1 << 30
+	maxKeys     = 1 << 20
 )
 
 // maxSummed is the size up to which content is compared by its hash. Larger
@@ -36,6 +37,7 @@ type reader struct {
 	seen   map[string]stamp
 	lists  map[string]*rules.Dict  // the parsed word lists
 	tables map[string]*rules.Table // the parsed tables
+	keys   map[string]*keyFile     // the files of keys
 	// before is an earlier reader. Its word lists and tables are reused if their
 	// files have not changed, because parsing ten million entries takes seconds.
 	before *reader
@@ -50,7 +52,8 @@ type stamp struct {
 
 func newReader(before *reader) *reader {
 	return &reader{
-		seen: make(map[string]stamp), lists: make(map[string]*rules.Dict), tables: make(map[string]*rules.Table), before: before,
+		seen: make(map[string]stamp), lists: make(map[string]*rules.Dict), tables: make(map[string]*rules.Table),
+		keys: make(map[string]*keyFile), before: before,
 	}
 }
 
@@ -69,6 +72,23 @@ func (r *reader) list(path string) (*rules.Dict, error) {
 // table returns the table at path.
 func (r *reader) table(path string) (*rules.Table, error) {
 	return parsed(r, path, maxTable, rules.ParseTable, func(r *reader) map[string]*rules.Table { return r.tables })
+}
+
+// keyFile is the text of a file of keys.
+type keyFile struct{ text []byte }
+
+func parseKeys(_ string, from io.Reader) (*keyFile, error) {
+	text, err := io.ReadAll(from)
+	return &keyFile{text}, err
+}
+
+// keyText returns the text of the file of keys at path.
+func (r *reader) keyText(path string) ([]byte, error) {
+	file, err := parsed(r, path, maxKeys, parseKeys, func(r *reader) map[string]*keyFile { return r.keys })
+	if err != nil {
+		return nil, err
+	}
+	return file.text, nil
 }
 
 // parsed returns the content of the file at path, which parse reads and kept keeps. It

@@ -59,7 +59,7 @@ func (s *Service) files() reload.Files {
 	if s.imported != nil && len(s.config.Rules) == 0 {
 		return NoRules()
 	}
-	return ruleFiles(s.config, s.zone)
+	return s.ruleFiles()
 }
 
 // importedDoor registers the door of imported limits instead of the door of the rules.

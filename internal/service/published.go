@@ -37,8 +37,10 @@ func (s *Service) openPublished(o *app.Options) error {
 			s.logger.Debug("closing the connections for published rules", "error", err)
 		}
 	})
+	published := o.Files.Rules
+	published.OpenToken = s.publishedToken
 	o.Published = &fleet.MemberOptions{
-		Records: records, Rules: o.Files.Rules, StateDir: c.StateDir, Describe: s.describe(c), Try: s.trials.want,
+		Records: records, Rules: published, StateDir: c.StateDir, Describe: s.describe(c), Try: s.trials.want,
 	}
 	return nil
 }

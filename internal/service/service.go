@@ -27,6 +27,8 @@ import (
 	"github.com/koalagate/koalagate/internal/operations"
 	redisstore "github.com/koalagate/koalagate/internal/store/redis"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
+	"github.com/koalagate/koalagate/internal/tokens"
+	"github.com/koalagate/koalagate/internal/tokens/keyset"
 	"github.com/koalagate/koalagate/internal/trace"
 	"github.com/koalagate/koalagate/internal/traffic"
 	"github.com/koalagate/koalagate/nginx"
@@ -57,6 +59,8 @@ type Service struct {
 	logger     *slog.Logger
 	app        *app.App
 	desk       *operations.Desk
+	tokens     *tokens.Ring
+	keys       *keyset.Keeper
 	exceptions *exceptions.Keeper
 	trail      *audit.Trail
 	minutes    *minutes.Records // nil without Redis
@@ -159,6 +163,7 @@ func (s *Service) openApp() error {
 	s.openTraffic()
 	counts, refusals := newRuleCounts(m, s.heavy, c.NearLimitRatio), operations.NewRefusals()
 	s.trials = newTrials(s)
+	s.openTokens()
 	o := s.appOptions(counts, refusals)
 	if err := s.openPublished(&o); err != nil {
 		return err
@@ -168,8 +173,10 @@ func (s *Service) openApp() error {
 		return err
 	}
 	s.app = opened
+	drafts := s.files().Rules
+	drafts.OpenToken = s.draftToken()
 	s.desk = operations.New(operations.Options{
-		Engine: opened.Engine(), Mapping: s.mappingOptions(), MaxHeader: c.HTTPMaxHeader, MaxRules: c.MaxRules, Refusals: refusals, Rules: s.files().Rules, Presentation: presentation(c), Imported: s.importedDesk(),
+		Engine: opened.Engine(), Mapping: s.mappingOptions(), MaxHeader: c.HTTPMaxHeader, MaxRules: c.MaxRules, Refusals: refusals, Rules: drafts, Presentation: presentation(c), Imported: s.importedDesk(),
 		Log: operations.DecisionLog{Path: c.DecisionLog, Every: c.DecisionLogEvery}, Mask: s.decisions.mask.InIdentity, Identities: s.identities,
 	})
 	s.onClose(func() {
@@ -201,9 +208,14 @@ func (s *Service) appOptions(counts *ruleCounts, refusals *operations.Refusals) 
 		MaxWaiting: c.MaxWaiting, LimitWaits: waitLimit,
 		Policies: failPolicies(c), Modes: s.modes, MaxRules: c.MaxRules, Logger: s.logger,
 		Hooks: app.Hooks{
-			Rules:              s.observeRules(),
-			Set:                func(set *rules.Set) { counts.load(set); s.exceptions.Use(set); s.decisions.mask.Use(set) },
-			Expected:           s.exceptions.Expect,
+			Rules: s.observeRules(),
+			Set: func(set *rules.Set) {
+				counts.load(set)
+				s.exceptions.Use(set)
+				s.decisions.mask.Use(set)
+				s.keys.Await()
+			},
+			Expected:           func(ctx context.Context, set *rules.Set) { s.exceptions.Expect(ctx, set); s.keys.Await() },
 			Forgotten:          s.exceptions.Forget,
 			Matches:            observeMatches(counts, refusals.Observe),
 			Reported:           counts.observeReport,

@@ -64,10 +64,13 @@ func storeOf(c *config.Config) string {
 }
 
 // ruleFiles returns the configured rule files, with the time zone that the settings state.
-func ruleFiles(c *config.Config, zone string) reload.Files {
+func (s *Service) ruleFiles() reload.Files {
+	c := s.config
 	return reload.Files{
 		Paths: c.Rules, DictRoot: c.DictRoot,
-		Rules: rules.Options{Timezone: zone, Now: time.Now, RequireEnd: c.RequireEnd, AllowEmpty: c.AllowEmptyRules},
+		Rules: rules.Options{
+			Timezone: s.zone, Now: time.Now, RequireEnd: c.RequireEnd, AllowEmpty: c.AllowEmptyRules, OpenToken: s.tokens.Open,
+		},
 	}
 }
 

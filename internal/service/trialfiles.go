@@ -83,7 +83,7 @@ func (t *triedFiles) readRules(paths []string) error {
 		t.now = candidates{rules: set, limitsOnly: true}
 		return err
 	}
-	files := ruleFiles(s.config, s.zone)
+	files := s.ruleFiles()
 	files.Paths = paths
 	source := reload.New(reload.Options{Files: files, Interval: s.config.WatchInterval, Logger: s.logger.With("trial", true)})
 	set, findings, err := source.First()

@@ -112,12 +112,12 @@ var ownParts = []string{
 	"engine.ObserveMatches", "engine.ObserveReports", "engine.ObserveSettlements", "engine.ObserveTooManyWaiting",
 	"engine.Problem", "engine.ProblemOf", "engine.Usage", "engine.ValidReceipt", "engine.WaitLimit",
 	"engine.WithWaitLimits",
-	"rules.ComparePausing", "rules.FormatPausing", "rules.Forward.Value", "rules.IsDerived", "rules.Matches.Identify",
-	"rules.ParamSource.LookUp",
+	"rules.ComparePausing", "rules.FormatPausing", "rules.Forward.Value", "rules.IsDerived", "rules.JWT.IsUsed", "rules.JWT.Terms", "rules.Matches.Identify",
+	"rules.ParamSource.Claim", "rules.ParamSource.LookUp",
 	"rules.Params.FullName", "rules.Params.LaterSource", "rules.Params.SetFrom", "rules.Params.SetNamed",
-	"rules.Renumbered",
+	"rules.ProtectsKeys", "rules.Renumbered",
 	"rules.Rule.AppendPolicyName", "rules.Rule.Charges", "rules.Rule.Free", "rules.Rule.Unassignable", "rules.Rule.UsedHits", "rules.Rule.WithCount",
-	"rules.Set.HasWaits", "rules.Set.IsParsed", "rules.Set.Needs", "rules.Set.OpenDict", "rules.Set.OpenTable", "rules.Set.ReceiptTime",
+	"rules.Set.HasWaits", "rules.Set.IsParsed", "rules.Set.Needs", "rules.Set.OpenDict", "rules.Set.OpenKeys", "rules.Set.OpenTable", "rules.Set.ReceiptTime",
 	"rules.Set.RouteConstants", "rules.Set.Timed", "rules.Set.Uses", "rules.Set.WithoutRoutes",
 }
 

@@ -1,0 +1,95 @@
+package tokens
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/koalagate/koalagate/rules"
+)
+
+// claim returns the value of a claim within the member that its path begins with; "" if it has
+// none, or a form that parameters do not have.
+func claim(value jsontext.Value, c *rules.Claim) string {
+	for _, name := range c.Path[1:] {
+		var inner jsontext.Value
+		err := members(value, func(member string, v jsontext.Value) error {
+			if member == name {
+				inner = v.Clone()
+			}
+			return nil
+		})
+		if err != nil || inner == nil {
+			return ""
+		}
+		value = inner
+	}
+	if c.Has == "" {
+		return plain(value)
+	}
+	if hasWord(value, c.Has) {
+		return "yes"
+	}
+	return ""
+}
+
+// plain returns a text as it is, a whole number in digits, and true or false.
+func plain(value jsontext.Value) (s string) {
+	switch value.Kind() {
+	case '"':
+		if text(value, &s) != nil {
+			return ""
+		}
+	case 't', 'f':
+		s = string(value)
+	case '0':
+		if strings.ContainsAny(string(value), ".eE") {
+			return ""
+		}
+		s = string(value)
+	}
+	return s
+}
+
+// hasWord reports whether a value is a list with the text word, or a text with that word
+// between blanks.
+func hasWord(value jsontext.Value, word string) bool {
+	if value.Kind() == '"' {
+		var s string
+		return text(value, &s) == nil && slices.Contains(strings.Fields(s), word)
+	}
+	found := false
+	err := elements(value, func(s string) { found = found || s == word })
+	return err == nil && found
+}
+
+// isFor reports whether a value is one of the audiences, or a list with one of them.
+func isFor(value jsontext.Value, audiences []string) bool {
+	var s string
+	if text(value, &s) == nil {
+		return slices.Contains(audiences, s)
+	}
+	found := false
+	err := elements(value, func(s string) { found = found || slices.Contains(audiences, s) })
+	return err == nil && found
+}
+
+// elements calls visit for each text of a list.
+func elements(value jsontext.Value, visit func(string)) error {
+	d := jsontext.NewDecoder(strings.NewReader(string(value)))
+	if token, err := d.ReadToken(); err != nil || token.Kind() != '[' {
+		return errForm
+	}
+	for d.PeekKind() != ']' {
+		element, err := d.ReadValue()
+		if err != nil {
+			return err
+		}
+		var s string
+		if text(element, &s) == nil {
+			visit(s)
+		}
+	}
+	return nil
+}

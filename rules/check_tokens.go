@@ -1,0 +1,127 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// checkTokens connects sources and conditions to the tokens, and opens those that are used.
+func (p *parser) checkTokens(set *Set) {
+	names := make([]string, 0, len(p.tokens))
+	for _, d := range p.tokens {
+		names = append(names, d.Name)
+		set.Tokens = append(set.Tokens, d.JWT)
+		if d.Issuer == "" {
+			p.reportf(d.keys, errJWTIssuer, "add ; issuer=TEXT, the exact claim iss of its tokens", "the token %s has no issuer", d.Name)
+		}
+	}
+	for _, d := range p.params {
+		for i := range d.Sources {
+			if s := &d.Sources[i]; s.Kind == FromJWT {
+				if of := p.findToken(s.Name, d.tables[i], names); of != nil {
+					s.jwt, s.place = of.JWT, of.claim(&s.claim)
+				}
+			}
+		}
+	}
+	p.checkOutcomes(names)
+	for _, d := range p.tokens {
+		if d.isUsed && d.Issuer != "" && p.at(0) {
+			p.openToken(set, d)
+		}
+	}
+}
+
+// findToken returns the declaration of a token that something uses. It reports a name without
+// one, and returns nil then.
+func (p *parser) findToken(name string, at span, names []string) *jwtDecl {
+	i := slices.Index(names, name)
+	if i < 0 {
+		p.found.add(errJWTUnknown, at, Finding{
+			Message: fmt.Sprintf("unknown token %q", name), Hint: "declare it in [tokens]", Suggestion: suggest(name, names),
+		})
+		return nil
+	}
+	p.tokens[i].isUsed = true
+	return p.tokens[i]
+}
+
+// checkOutcomes finds the tokens whose outcomes are in conditions. Files without [tokens] may
+// have parameters with such names.
+func (p *parser) checkOutcomes(names []string) {
+	if len(p.tokens) == 0 {
+		return
+	}
+	declared := make(map[string]bool)
+	for _, name := range p.declaredNames() {
+		declared[name] = !slices.Contains(names, strings.TrimPrefix(name, tokenPrefix))
+	}
+	for _, d := range p.eachRule() {
+		for i, c := range d.Conditions {
+			if name, isOutcome := strings.CutPrefix(c.Name, tokenPrefix); isOutcome && !declared[c.Name] {
+				p.findToken(name, d.places[i], names)
+			}
+		}
+	}
+}
+
+// claim returns the place of a claim among those of the token, which it adds if it is new.
+func (j *JWT) claim(c *Claim) int {
+	i := slices.IndexFunc(j.Claims, func(known Claim) bool { return known.Has == c.Has && slices.Equal(known.Path, c.Path) })
+	if i < 0 {
+		i, j.Claims = len(j.Claims), append(j.Claims, *c)
+	}
+	return i
+}
+
+// openToken opens the verifier of a token.
+func (p *parser) openToken(set *Set, d *jwtDecl) {
+	text, err := p.openKeys(set, d)
+	if err == nil && p.options.OpenToken == nil {
+		err = errNoTokens
+	}
+	if err == nil {
+		var skipped []error
+		d.verifier, skipped, err = p.options.OpenToken(d.JWT, text)
+		for _, reason := range skipped {
+			p.reportf(d.keys, warnKeySkipped, "replace it by a key for signatures: RSA of 2048 to 8192 bits, EC on P-256, P-384 or P-521, or Ed25519", "a key of the token %s is not in use: %v", d.Name, reason)
+		}
+	}
+	if err != nil {
+		p.reportf(d.keys, errJWTKeys, keysHint(d, err), "cannot read the keys of the token %s from %q: %v", d.Name, d.keys.mention(), err)
+	}
+}
+
+var errNoTokens = errors.New("tokens are not available here")
+
+// openKeys reads the file of keys of a token, if it has one.
+func (p *parser) openKeys(set *Set, d *jwtDecl) ([]byte, error) {
+	switch {
+	case d.From != FromFile:
+		return nil, nil
+	case p.options.OpenKeys == nil:
+		return nil, errNoTokens
+	}
+	text, err := p.options.OpenKeys(d.name.line.file, d.Keys)
+	if err != nil {
+		return nil, err
+	}
+	hash := sha256.Sum256(text)
+	d.keysHash, set.keysAt[place{d.name.line.file, d.Keys}] = hash[:], text
+	return text, nil
+}
+
+// keysHint returns the hint about keys that cannot be used.
+func keysHint(d *jwtDecl, err error) string {
+	switch {
+	case d.From != FromFile:
+		return "allow the address in the settings of the service, or use a file of keys"
+	case errors.Is(err, fs.ErrNotExist):
+		return fileHint(d.keys, err)
+	}
+	return "want a JWK set, {\"keys\": [...]}, or public keys or certificates in PEM, with a key for one of the algorithms"
+}

@@ -1,0 +1,126 @@
+package rules
+
+import "time"
+
+// JWT is a line of [tokens]: which tokens are valid, and where requests have them. It is
+// immutable once Parse has returned.
+type JWT struct {
+	Name string
+	// Param is the name of the parameter with the outcome, jwt.NAME.
+	Param string
+	// From is where the keys come from, and Keys the path, the address or the issuer.
+	From KeysFrom
+	Keys string
+	// Issuer is the exact value of the claim iss.
+	Issuer string
+	// Audiences are the texts of which the claim aud must have one; none accepts any.
+	Audiences []string
+	// Algorithms are the accepted values of the header's alg, as RFC 7518 and RFC 8037 name them.
+	Algorithms []string
+	// Places are where a request may have the token: the first one that it has counts.
+	Places []JWTPlace
+	// Leeway is the tolerance for exp and nbf.
+	Leeway time.Duration
+	// Refresh is the time between two fetches of keys by address.
+	Refresh time.Duration
+	// Type is the required type of the header's typ, in lower case and without application/;
+	// "" accepts any.
+	Type string
+	// Claims are what sources of [params] read from a valid token.
+	Claims []Claim
+	Pos    Position
+
+	verifier JWTVerifier
+	keysHash []byte // of the text of the file; nil without one
+	isUsed   bool
+}
+
+// tokenPrefix precedes the name of a token in the name of the parameter with its outcome.
+const tokenPrefix = "jwt."
+
+// IsUsed reports whether the set uses the token: a rule names its parameter, or a line of
+// [params] one of its claims. For koalagate's own programs, may change.
+func (j *JWT) IsUsed() bool { return j.isUsed }
+
+// Verify verifies a token. Without a verifier it is unavailable.
+func (j *JWT) Verify(token string) (JWTOutcome, []string) {
+	if j.verifier == nil {
+		return JWTUnavailable, nil
+	}
+	return j.verifier.Verify(token)
+}
+
+// Claim returns the token of a source FromJWT, and the place of its claim among those of the
+// token; nil for any other source. For koalagate's own programs, may change.
+func (s *ParamSource) Claim() (j *JWT, place int) { return s.jwt, s.place }
+
+// KeysFrom is where the keys of a token come from.
+type KeysFrom uint8
+
+// The origins of keys.
+const (
+	FromFile    KeysFrom = iota // a JWK set, or public keys and certificates in PEM
+	FromAddress                 // the address of a JWK set
+	FromIssuer                  // an issuer of OpenID Connect, whose discovery document has that address
+)
+
+// JWTPlace is a part of a request that may have a token.
+type JWTPlace struct {
+	Kind JWTPlaceKind
+	Name string // of the header, in lower case, the cookie, or the argument of the query
+}
+
+// JWTPlaceKind is the kind of a JWTPlace.
+type JWTPlaceKind uint8
+
+// jwtPlaces are the words of the places.
+var jwtPlaces = [...]string{InBearer: "bearer", InHeader: "header", InCookie: "cookie", InQuery: "query"}
+
+// The kinds of places.
+const (
+	InBearer JWTPlaceKind = iota // Authorization with the scheme Bearer
+	InHeader
+	InCookie
+	InQuery
+)
+
+// Claim is what a source reads from a token.
+type Claim struct {
+	// Path has the names of members, from the outermost to the innermost.
+	Path []string
+	// Has is a word: the claim's value is then "yes" if it is a list that contains the word, or
+	// a text of words in blanks that does. "" reads the claim itself.
+	Has string
+}
+
+// JWTOutcome says how the verification of a token ended.
+type JWTOutcome uint8
+
+// The outcomes, in the order in which they are worse.
+const (
+	JWTAbsent      JWTOutcome = iota // the request has no token
+	JWTValid                         // signature, times and terms hold
+	JWTExpired                       // it would be valid but for exp
+	JWTInvalid                       // anything else
+	JWTUnavailable                   // there are no keys yet, or no processor was free in time
+)
+
+var jwtOutcomes = [...]string{
+	JWTAbsent: "absent", JWTValid: "valid", JWTExpired: "expired", JWTInvalid: "invalid", JWTUnavailable: "unavailable",
+}
+
+// String returns the value of the parameter jwt.NAME.
+func (o JWTOutcome) String() string {
+	if int(o) < len(jwtOutcomes) {
+		return jwtOutcomes[o]
+	}
+	return ""
+}
+
+// JWTVerifier verifies the tokens of a line of [tokens]. It is safe for concurrent use.
+type JWTVerifier interface {
+	// Verify returns how the verification of a token ended, and the values of the line's
+	// claims, "" for those that it lacks. Only a valid token has claims. The caller does not
+	// change them.
+	Verify(token string) (JWTOutcome, []string)
+}

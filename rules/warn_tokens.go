@@ -1,0 +1,81 @@
+package rules
+
+import "slices"
+
+// warnTokens reports tokens that nothing uses or that are valid for any audience, and
+// outcomes of verification that meet no rule.
+func (p *parser) warnTokens() {
+	for _, d := range p.tokens {
+		if !d.isUsed {
+			p.reportf(d.name, warnJWTUnused, "remove it, or use a claim (jwt "+d.Name+" sub) or the parameter "+d.Param, "no rule or parameter uses the token %s", d.Name)
+			continue
+		}
+		if len(d.Audiences) == 0 {
+			p.reportf(d.keys, warnAudience, "add audience=NAME, by which the issuer calls this application", "tokens that %s issued for other applications are valid, too", d.Issuer)
+		}
+		if at, counts := p.countsByClaim(d.JWT); counts {
+			if !p.meets(d.JWT, JWTInvalid, (*Rule).refuses) {
+				p.reportf(at, warnUnverified, "add a rule that refuses them: ["+d.Param+"=invalid,expired]", "no rule refuses requests whose token %s is invalid, so the rule treats them as requests without one", d.Name)
+			}
+			if !p.meets(d.JWT, JWTUnavailable, func(*Rule) bool { return true }) {
+				p.reportf(at, warnNoKeys, "add a rule for them: ["+d.Param+"=unavailable]", "no rule matches requests whose token %s could not be verified, because there are no keys yet or no processor was free", d.Name)
+			}
+		}
+	}
+}
+
+// countsByClaim returns the first condition by which a rule counts and whose parameter is a
+// claim of the token.
+func (p *parser) countsByClaim(of *JWT) (at span, counts bool) {
+	claims := make(map[string]bool)
+	for _, d := range p.params {
+		claims[d.Name] = slices.ContainsFunc(d.Sources, func(s ParamSource) bool { return s.jwt == of })
+	}
+	for _, d := range p.eachRule() {
+		for i, c := range d.Conditions {
+			if d.Counts() && claims[c.Name] && c.identifies() {
+				return d.places[i], true
+			}
+		}
+	}
+	return span{}, false
+}
+
+// meets reports whether a rule has a condition on how the verification of the token ended that
+// holds for the outcome, and accept accepts it. Rules in shadow have no effect.
+func (p *parser) meets(of *JWT, outcome JWTOutcome, accept func(*Rule) bool) bool {
+	for _, d := range p.eachRule() {
+		if d.Shadow || !accept(d.Rule) {
+			continue
+		}
+		for _, c := range d.Conditions {
+			var v value
+			if v.read(outcome.String(), c.comparesIntegers(), c.comparesAddresses()); c.Name == of.Param && c.holds(&v, 0) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// warnOutcomes reports parameters and constants of routes that have the name of an outcome:
+// nothing replaces it.
+func (p *parser) warnOutcomes() {
+	names := make(map[string]bool, len(p.tokens))
+	for _, d := range p.tokens {
+		names[d.Param] = true
+	}
+	const hint = "rename it: the name is for how the verification of the token ended"
+	for _, d := range p.params {
+		if names[d.Name] {
+			p.reportf(d.name, warnNoEffect, hint, "nothing sets the parameter %s but the verification of the token", d.Name)
+		}
+	}
+	for _, e := range p.routes.list {
+		for _, c := range e.constants {
+			if names[c.Name] {
+				p.reportf(e.at, warnNoEffect, hint, "nothing sets the parameter %s but the verification of the token", c.Name)
+			}
+		}
+	}
+}
