@@ -3,6 +3,7 @@ package rules
 import (
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -40,6 +41,14 @@ func hasForm(text, layout string) bool {
 		}
 	}
 	return true
+}
+
+// ParseInstant returns the instant of a value that the conditions `before now` and `after now`
+// compare with the time: seconds since 1970 in digits, a time as since= has it, or a date, which
+// stands for its end in the zone. It reports whether the value is one of them.
+func ParseInstant(text string, zone *time.Location) (time.Time, bool) {
+	ms, ok := readInstant(strings.TrimSpace(text), zone)
+	return time.UnixMilli(ms), ok
 }
 
 // readInstant reads a value that a condition compares with the time, in ms since the epoch:

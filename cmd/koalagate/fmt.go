@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/koalagate/koalagate/internal/atomicfile"
 	"github.com/koalagate/koalagate/internal/findings"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/rules"
@@ -93,7 +92,7 @@ func (f *formatter) file(source rules.Source) error {
 		fmt.Fprintln(f.stdout, source.Name)
 		return errReported
 	case f.write && !same:
-		if err := replaceFile(source.Name, formatted); err != nil {
+		if err := atomicfile.Replace(source.Name, formatted); err != nil {
 			return err
 		}
 		fmt.Fprintln(f.stdout, source.Name)
@@ -103,34 +102,4 @@ func (f *formatter) file(source rules.Source) error {
 		}
 	}
 	return nil
-}
-
-// replaceFile replaces the content of a file atomically: a reader such as the
-// service sees either the old or the new content. Owner, group and mode stay the
-// same, and a symbolic link stays a link.
-func replaceFile(path string, content []byte) (err error) {
-	target, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return err
-	}
-	info, err := os.Stat(target)
-	if err != nil {
-		return err
-	}
-	// The suffix is not .conf, so that no reader of the folder takes the temporary
-	// file for a rule file.
-	next, err := os.CreateTemp(filepath.Dir(target), "."+filepath.Base(target)+".*.new")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(next.Name()))
-		}
-	}()
-	_, err = next.Write(content)
-	if err = errors.Join(err, keepOwner(next, info), next.Chmod(info.Mode().Perm()), next.Sync(), next.Close()); err != nil {
-		return err
-	}
-	return os.Rename(next.Name(), target)
 }

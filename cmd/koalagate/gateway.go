@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/koalagate/koalagate/internal/atomicfile"
 	"github.com/koalagate/koalagate/internal/gateways"
 	"github.com/koalagate/koalagate/internal/reload"
 )
@@ -111,7 +112,7 @@ func (r *gatewayRun) write(files []gateways.File) error {
 		if err := createFile(path); err != nil {
 			return err
 		}
-		if err := replaceFile(path, []byte(f.Text)); err != nil {
+		if err := atomicfile.Replace(path, []byte(f.Text)); err != nil {
 			return err
 		}
 		fmt.Fprintln(r.stdout, path)

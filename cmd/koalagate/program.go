@@ -191,7 +191,7 @@ func (p *program) root() *cobra.Command {
 	// cobra's own flag needs a template for these words, and with text/template the linker keeps
 	// every method of every type of the program.
 	root.Flags().BoolVarP(&version, "version", "v", false, "print the version")
-	root.AddCommand(p.serveCommand(), p.rateLimitCommand(), p.importCommand(), p.checkCommand(), p.fmtCommand(), p.exceptionCommand(), p.explainCommand(), p.testCommand(), p.replayCommand(), p.resetCommand(), p.diffCommand(), p.gatewayCommand(), p.probeCommand(), p.configCommand(), p.healthcheckCommand(), p.publishCommand(), p.rollbackCommand(), p.versionsCommand(), p.instancesCommand(), p.trialCommand(), p.manCommand(), p.topCommand(), p.versionCommand(), p.whyCommand())
+	root.AddCommand(p.serveCommand(), p.rateLimitCommand(), p.importCommand(), p.checkCommand(), p.fmtCommand(), p.exceptionCommand(), p.keyCommand(), p.explainCommand(), p.testCommand(), p.replayCommand(), p.resetCommand(), p.diffCommand(), p.gatewayCommand(), p.probeCommand(), p.configCommand(), p.healthcheckCommand(), p.publishCommand(), p.rollbackCommand(), p.versionsCommand(), p.instancesCommand(), p.trialCommand(), p.manCommand(), p.topCommand(), p.versionCommand(), p.whyCommand())
 	return root
 }
 

@@ -36,6 +36,12 @@ type publishing struct {
 
 // add adds the flags.
 func (b *publishing) add(c *cobra.Command) {
+	b.addVersion(c)
+	c.Flags().Var(&b.format, "format", "`FORMAT` of the result: text or json (docs/formats.md)")
+}
+
+// addVersion adds the flags but that of the result.
+func (b *publishing) addVersion(c *cobra.Command) {
 	b.format = choice{value: "text", among: []string{"text", "json"}}
 	b.instance.add(c)
 	f := c.Flags()
@@ -46,7 +52,6 @@ func (b *publishing) add(c *cobra.Command) {
 	f.IntVar(&b.quorum, "quorum", 0, "`NUMBER` of instances that must be ready (default: all)")
 	f.DurationVar(&b.wait, "deadline", 30*time.Second, "maximum `DURATION` until the instances are ready")
 	f.StringVar(&b.signKey, "sign-key", "", "PEM `FILE` of the Ed25519 key that signs the version, when it is proposed and when all instances are ready")
-	f.Var(&b.format, "format", "`FORMAT` of the result: text or json (docs/formats.md)")
 }
 
 func (p *program) publishCommand() *cobra.Command {
@@ -154,16 +159,24 @@ func (p *program) publish(ctx context.Context, b *publishing, files reload.Files
 	if err := p.checkExpected(ctx, b, &state); err != nil {
 		return err
 	}
+	if err := b.uploadMissing(ctx, p.environ, manifest, contents); err != nil {
+		return err
+	}
+	return p.propose(ctx, b, manifest, &state)
+}
+
+// uploadMissing stores the contents of a version that Redis lacks.
+func (b *publishing) uploadMissing(ctx context.Context, environ []string, m *fleet.Manifest, contents fleet.Contents) error {
 	var missing adminapi.Missing
-	if err := b.call(ctx, p.environ, http.MethodPost, "contents/missing", adminapi.Missing{Contents: manifest.Blobs()}, &missing); err != nil {
+	if err := b.call(ctx, environ, http.MethodPost, "contents/missing", adminapi.Missing{Contents: m.Blobs()}, &missing); err != nil {
 		return err
 	}
 	for _, blob := range missing.Contents {
-		if err := b.upload(ctx, p.environ, blob, contents[blob.Sum]); err != nil {
+		if err := b.upload(ctx, environ, blob, contents[blob.Sum]); err != nil {
 			return err
 		}
 	}
-	return p.propose(ctx, b, manifest, &state)
+	return nil
 }
 
 // upload stores a content. It has more time than --timeout: contents may be large.

@@ -9,11 +9,12 @@ import (
 )
 
 // changing are the paths that need the token for changes: replay changes nothing, but takes
-// seconds of a processor. All others need the token for reading, except sessions, which need
+// seconds of a processor, and contents have the data of tables. All others need the token for reading, except sessions, which need
 // none.
 var changing = map[string]bool{
 	"POST reset": true, "POST replay": true, "POST exceptions": true, "POST modes": true, "POST versions": true, "POST proposals/{number}": true, "POST contents/missing": true, "PUT contents/{hash}": true,
-	"DELETE exceptions/{id}": true, "DELETE instances/{id}": true, "DELETE trial": true,
+	"GET versions/{number}/contents/{hash}": true,
+	"DELETE exceptions/{id}":                true, "DELETE instances/{id}": true, "DELETE trial": true,
 }
 
 // Each path refuses callers without the token that it needs, whatever they send, and lets

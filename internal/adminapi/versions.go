@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -74,6 +75,7 @@ var published = []route{
 	{http.MethodGet, "versions", access.Read, light, (*server).versions},
 	{http.MethodPost, "versions", access.Change, lengthy, (*server).publish},
 	{http.MethodGet, "versions/{number}", access.Read, lengthy, (*server).version},
+	{http.MethodGet, "versions/{number}/contents/{hash}", access.Change, lengthy, (*server).content},
 	{http.MethodGet, "differences/{from}/{to}", access.Read, lengthy, (*server).difference},
 	{http.MethodGet, "proposals/{number}", access.Read, light, (*server).progress},
 	{http.MethodPost, "proposals/{number}", access.Change, light, (*server).enforce},
@@ -236,4 +238,40 @@ func (s *server) difference(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return done(w, r, &Difference{changes})
+}
+
+// content answers with a content of a version, as it is. It needs the token for changes: tables
+// have data that no other answer has.
+func (s *server) content(w http.ResponseWriter, r *http.Request) error {
+	m, err := s.member()
+	if err != nil {
+		return err
+	}
+	number, err := numberIn(r, "number")
+	if err != nil {
+		return err
+	}
+	manifest, _, err := m.Records().Version(r.Context(), number)
+	if err != nil {
+		return err
+	}
+	blobs := manifest.Blobs()
+	i := slices.IndexFunc(blobs, func(b fleet.Blob) bool { return b.Sum == r.PathValue("hash") })
+	if i < 0 {
+		return problem(http.StatusNotFound, "version %d has no content with this hash", number)
+	}
+	content := m.Held(r.Context(), blobs[i])
+	if content == nil {
+		if content, err = m.Records().ReadBlob(r.Context(), blobs[i]); err != nil {
+			return err
+		}
+	}
+	control := http.NewResponseController(w)
+	if err := control.SetWriteDeadline(time.Now().Add(UploadTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	_, err = w.Write(content) //nolint:gosec // octet-stream, and every answer of this API has nosniff
+	return err
 }

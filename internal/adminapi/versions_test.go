@@ -120,6 +120,9 @@ func TestPublishedAnswersAreDescribed(t *testing.T) {
 	ask(version, "GET versions/1", "", 200, "[count]")
 	ask(version, "GET versions/active", "", 200, `"before": 0`)
 	ask(version, "GET versions/7", "", 422, "is not in Redis")
+	ask("GET versions/{number}/contents/{hash}", "GET versions/1/contents/"+blob.Sum, "", 200, ruleFile)
+	ask("GET versions/{number}/contents/{hash}", "GET versions/1/contents/"+strings.Repeat("0", 64), "", 404, "no content with this hash")
+	ask("GET versions/{number}/contents/{hash}", "GET versions/x/contents/"+blob.Sum, "", 400, "not the number")
 	ask("GET differences/{from}/{to}", "GET differences/1/1", "", 200, `"added": 0`)
 	ask("GET differences/{from}/{to}", "GET differences/1/7", "", 422, "is not in Redis")
 	storetest.Eventually(t, func() error {

@@ -59,6 +59,11 @@ func (c *Client) Upload(ctx context.Context, path string, content *bytes.Reader)
 	return err
 }
 
+// Download returns the content at a path. The deadline of ctx applies to the whole call.
+func (c *Client) Download(ctx context.Context, path string) ([]byte, error) {
+	return c.exchange(ctx, http.MethodGet, path, "", http.NoBody)
+}
+
 // exchange sends a request with a body of a type, and returns the document of the answer.
 func (c *Client) exchange(ctx context.Context, method, path, kind string, body io.Reader) ([]byte, error) {
 	resp, err := c.Target.send(ctx, method, adminapi.Prefix+path, body, c.header(kind))

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/internal/reload"
@@ -23,6 +24,19 @@ func (c Contents) add(content []byte) Blob {
 	b := BlobOf(content)
 	c[b.Sum] = content
 	return b
+}
+
+// Replace returns a copy of the manifest in which these lists of it have another content. Its hash
+// is still the former one.
+func (m *Manifest) Replace(lists []ListFile, next Blob) *Manifest {
+	changed := *m
+	changed.Lists = slices.Clone(m.Lists)
+	for i := range changed.Lists {
+		if l := &changed.Lists[i]; slices.Contains(lists, *l) {
+			l.Blob = next
+		}
+	}
+	return &changed
 }
 
 // Read reads rule files with their word lists, tables and keys, as at most limit bytes, and

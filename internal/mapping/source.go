@@ -147,17 +147,21 @@ func (q *original) addGatewayValues(set *rules.Set, p *rules.Params) {
 }
 
 // modified returns the value of a source as its modifiers change it: in lower case, then
-// the first 32 hex digits of its SHA-256. Surrounding blanks are trimmed before it is
-// hashed, as in conditions, because they must not change the identity of a caller.
+// hashed.
 func modified(s *rules.ParamSource, value string) string {
 	if s.Lower {
 		value = lower(value)
 	}
 	if s.Hashed {
-		value = digest(trim(value))
+		value = Hashed(value)
 	}
 	return value
 }
+
+// Hashed returns a value as the modifier hashed makes it: the first 32 hex digits of its
+// SHA-256, in lower case. Surrounding blanks are trimmed before, as in conditions, because
+// they must not change the identity of a caller.
+func Hashed(value string) string { return digest(trim(value)) }
 
 func digest(value string) string {
 	sum := sha256.Sum256([]byte(value))

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package atomicfile
 
 import (
 	"os"
@@ -31,7 +31,7 @@ func TestReplacedFilesKeepTheirGroup(t *testing.T) {
 	if err := os.Chown(path, -1, want); err != nil {
 		t.Fatal(err)
 	}
-	if err := replaceFile(path, []byte("after")); err != nil {
+	if err := Replace(path, []byte("after")); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(path)

@@ -1,0 +1,54 @@
+// Package atomicfile replaces files as a whole: a reader sees either the old or the new content.
+package atomicfile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// Replace replaces the content of a file atomically and durably: a reader such as the
+// service sees either the old or the new content, and the new one is on disk when it
+// returns. Owner, group and mode stay the same, and a symbolic link stays a link.
+func Replace(path string, content []byte) (err error) {
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(target)
+	if err != nil {
+		return err
+	}
+	folder := filepath.Dir(target)
+	// The suffix is not .conf, so that no reader of the folder takes the temporary
+	// file for a rule file.
+	next, err := os.CreateTemp(folder, "."+filepath.Base(target)+".*.new")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(next.Name()))
+		}
+	}()
+	_, err = next.Write(content)
+	if err = errors.Join(err, keepOwner(next, info), next.Chmod(info.Mode().Perm()), next.Sync(), next.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(next.Name(), target); err != nil {
+		return err
+	}
+	syncFolder(folder)
+	return nil
+}
+
+// syncFolder writes the entries of a folder to disk. Not all file systems can: the file has been
+// replaced in any case, so that an error must not say otherwise.
+func syncFolder(path string) {
+	folder, err := os.Open(path) //nolint:gosec // of a file that the operator names
+	if err != nil {
+		return
+	}
+	_ = folder.Sync() // see above
+	_ = folder.Close()
+}
