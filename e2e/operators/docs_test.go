@@ -259,7 +259,7 @@ func checkFlags(t *testing.T, page, command string, help map[string]string) {
 	t.Helper()
 	words := strings.Fields(command)
 	sub := words[1:2]
-	if len(words) > 2 && slices.Contains([]string{"config", "exception", "help", "versions"}, sub[0]) && commandWord.MatchString(words[2]) {
+	if len(words) > 2 && slices.Contains([]string{"config", "exception", "help", "key", "versions"}, sub[0]) && commandWord.MatchString(words[2]) {
 		sub = words[1:3]
 	}
 	key := strings.Join(sub, " ")

@@ -152,6 +152,18 @@ var exampleTests = map[string]func(*scene){
 		rig.WantStatus(s.T, 401, "GET", s.envoy.URL+"/api/things", "X-Api-Key: invented")
 		rig.WantStatus(s.T, 401, "GET", s.nginx.URL+"/api/things", "X-Api-Key: invented")
 	},
+	"api-keys.conf": func(s *scene) {
+		for _, g := range []*e2e.Gateway{s.envoy, s.nginx} {
+			rig.WantStatus(s.T, 200, "GET", g.URL+"/", "X-Api-Key: koala_AcmeAcmeAcmeAcmeAcmeAcmeAcmeAcme40q2Rh")
+			rig.WantStatus(s.T, 403, "GET", g.URL+"/", "X-Api-Key: koala_GlobexGlobexGlobexGlobexGlobexGl4YQckE")
+			for _, unknown := range []string{"", "koala_UmbrellaUmbrellaUmbrellaUmbrella1spOiX", "00b6daaaf6403edff4997c50a0333284"} {
+				r := rig.WantStatus(s.T, 401, "GET", g.URL+"/", "X-Api-Key: "+unknown)
+				if got := r.Header.Get("WWW-Authenticate"); got != "ApiKey" {
+					s.Errorf("a request with the key %q gets WWW-Authenticate %q; want ApiKey", unknown, got)
+				}
+			}
+		}
+	},
 	"api-plans.conf": func(s *scene) {
 		s.take("tenant=suspended", "10")
 		for range 70 { // more than a tenant without a row has
