@@ -61,8 +61,10 @@ func TestWordsOfTokens(t *testing.T) {
 			"keys.json; issuer=https://id.example.com/?a=b; audience=api, web; leeway=0; typ=application/AT+jwt;",
 			`0 "keys.json" "https://id.example.com/?a=b" ["api" "web"] ["RS256" "RS384" "RS512" "PS256" "PS384" "PS512" "ES256" "ES384" "ES512" "EdDSA"] [{0 }] 0s 10m0s "at+jwt"`,
 		},
-		{"keys.json; issuer=i; algorithms=ES256,EdDSA; from=cookie Session, header X-Token, query token, bearer; leeway=10m",
-			`0 "keys.json" "i" [] ["ES256" "EdDSA"] [{2 Session} {1 x-token} {3 token} {0 }] 10m0s 10m0s ""`},
+		{
+			"keys.json; issuer=i; algorithms=ES256,EdDSA; from=cookie Session, header X-Token, query token, bearer; leeway=10m",
+			`0 "keys.json" "i" [] ["ES256" "EdDSA"] [{2 Session} {1 x-token} {3 token} {0 }] 10m0s 10m0s ""`,
+		},
 		{"https://id.example.com/jwks; issuer=i; refresh=10s", `1 "https://id.example.com/jwks" "i" [] ["RS256" "RS384" "RS512" "PS256" "PS384" "PS512" "ES256" "ES384" "ES512" "EdDSA"] [{0 }] 1m0s 10s ""`},
 		{"oidc  http://127.0.0.1:8080/realms/corp; refresh=24h", `2 "http://127.0.0.1:8080/realms/corp" "http://127.0.0.1:8080/realms/corp" [] ["RS256" "RS384" "RS512" "PS256" "PS384" "PS512" "ES256" "ES384" "ES512" "EdDSA"] [{0 }] 1m0s 24h0m0s ""`},
 	} {
