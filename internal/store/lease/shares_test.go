@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -68,4 +69,49 @@ func TestPartsAndSharesExceedNoLimit(t *testing.T) {
 		t.Errorf("%d hits from parts, and %d assignments; want both", spent, assigned)
 	}
 	t.Logf("%d dialogues: %d hits from parts beside %d assignments", total, spent, assigned)
+}
+
+// asked is an instance that holds parts of limits.
+type asked struct {
+	*redis.Store
+	instance *Store
+}
+
+func (a *asked) Evaluate(ctx context.Context, p *store.Plan, to *store.Answers) error {
+	return a.instance.Evaluate(ctx, p, to)
+}
+
+// TestSharesAreUsedBesideParts has two gateways, and an instance that holds parts, get more
+// requests than the limit admits, 16 at a time. The parts leave the gateways buckets that hold
+// as many.
+func TestSharesAreUsedBesideParts(t *testing.T) {
+	shared := storetest.StartServer(t).Open(t, func(o *redis.Options) { o.Refusals = -1 })
+	rule := store.Rule{Subject: []byte("a"), Return: 1, Method: store.Token, Time: 1, Count: 600, Burst: 1200, Lease: 200, Weight: 1}
+	var f *machine.Shares
+	instance := New(shared, shared, Options{
+		Clock: func() time.Duration { return time.Duration(f.Now-beginning+1000) * time.Millisecond },
+		Now:   func() int64 { return f.Now },
+		Run:   func(request func()) { request() },
+	})
+	f = machine.NewShares(&asked{shared, instance}, beginning, []store.Rule{rule}, 2, func() int64 { return 2 }, t.Fatalf)
+	run := func(seconds int64) float64 {
+		before, end := f.Admitted, f.Now+seconds*1000
+		for i := 0; f.Now < end; i++ {
+			f.Ask(0, 16)
+			f.Ask(1, 16)
+			f.Take(-1, 16)
+			f.Pass(50)
+			if i%5 == 0 {
+				instance.Sweep()
+			}
+		}
+		return float64(f.Admitted-before) / float64(600*seconds)
+	}
+	t.Logf("at first %.3f of the limit is used", run(10))
+	if used := run(20); used < 0.9 {
+		t.Errorf("%.3f of the limit is used; want 0.9 at least", used)
+	}
+	if spent := instance.Stats().Spent; spent == 0 {
+		t.Error("nothing is spent from parts")
+	}
 }

@@ -169,7 +169,7 @@ func offerAll(loans []loan, u *store.Usage, lasts, now int64, a *store.Assignmen
 		l := &loans[j]
 		l.pool.lasting = lasts + store.OnTheWay
 		l.share.wish(u, l.pool.total())
-		l.offer = l.pool.offer(&l.share, now, l.keeps)
+		l.offer = l.pool.offer(&l.share, now, l.keeps, u.Reported)
 		if l.offer.rate < best.rate {
 			a.Rule = j
 		}

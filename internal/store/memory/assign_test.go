@@ -84,3 +84,22 @@ func TestSharesExceedNoLimit(t *testing.T) {
 	})
 	t.Logf("%d dialogues: %d hits, %d of them single ones; %d assignments, else %v", dialogues, admitted, single, assigned, refused)
 }
+
+// TestSmallFirstBurstGrows has a gateway come when hardly anything is left of a bucket. Its
+// burst is small, until more is free.
+func TestSmallFirstBurstGrows(t *testing.T) {
+	m := memory.New(memory.Options{})
+	defer m.Close()
+	rule := store.Rule{Subject: []byte("a"), Return: 1, Method: store.Token, Time: 1, Count: 600, Burst: 1200, Lease: 200, Weight: 1}
+	f := machine.NewShares(m, 1_780_000_000_000, []store.Rule{rule}, 1, func() int64 { return 0 }, t.Fatalf)
+	f.Take(0, 1195)
+	f.Ask(0, 10)
+	f.Pass(100)
+	if n := f.Ask(0, 100); n > 20 {
+		t.Fatalf("%d hits are admitted at once; want few", n)
+	}
+	f.Pass(12_000)
+	if n := f.Ask(0, 100); n != 30 {
+		t.Errorf("%d hits are admitted at once; want a quarter of half the share, 30", n)
+	}
+}

@@ -279,8 +279,9 @@ func (p *pool) longest(lasts, now int64) int64 {
 // offer is what a counter can give to a holder.
 type offer struct{ rate, burst int64 }
 
-// offer returns what the holder of s can get. keeps reports that it keeps its bucket.
-func (p *pool) offer(s *share, now int64, keeps bool) offer {
+// offer returns what the holder of s can get. keeps reports that it keeps its bucket, and
+// grows that the bucket may become larger: its first burst may have been what was free then.
+func (p *pool) offer(s *share, now int64, keeps, grows bool) offer {
 	sharing := int64(4) // as long as they are few, a further one makes no burst smaller
 	for sharing <= int64(len(p.wants)) {
 		sharing *= 2
@@ -295,7 +296,13 @@ func (p *pool) offer(s *share, now int64, keeps bool) offer {
 	}
 	free := max(p.stock-p.others.committed(p.refill, now), 0) + saved
 	if keeps {
-		burst = min(burst, s.burst)
+		most := s.burst
+		if grows && !s.mayRefill(now) {
+			before := max(p.others.rate+s.rateAt(now)-p.refill, 0) * store.OnTheWay // until the message arrives
+			most = max(most, min(most+floorDiv(free-before, unitsPerHit), p.bursts-p.others.burst))
+		}
+		burst = min(burst, most)
+		p.stock -= max(burst-s.burst, 0) * unitsPerHit
 		lacks := burst*unitsPerHit - (s.left - own)
 		switch {
 		case !s.mayRefill(now) || lacks <= 0:
@@ -357,7 +364,8 @@ func (s *share) renew(o offer, p *pool, now int64, keeps bool) (back, forfeited 
 	switch {
 	case keeps && s.mayRefill(now):
 		rest = max(rest, o.burst*unitsPerHit)
-	case keeps:
+	case keeps: // a larger bucket gets the difference at most
+		rest += max(o.burst-s.burst, 0) * unitsPerHit
 	case s.lasts(now) && s.burst == 0:
 		if rest = min(rest, max(p.bursts/4, 1)*unitsPerHit); o.burst > 0 {
 			rest = o.burst * unitsPerHit

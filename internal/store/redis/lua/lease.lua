@@ -211,7 +211,8 @@ if used.leases then
     local s, l = before, r.lease[4]
     local open = bucket or now < s.closes and s.hits <= 9007199254740991
     if not open or l and l.closes ~= (bucket and 0 or s.closes) then l = nil end
-    local lent, coming = r.shares and lent_of(r, bucket and 0 or s.closes, now, nil, bucket) or 0, 0
+    local lent, room, coming = 0, nil, 0
+    if r.shares then lent, room = lent_of(r, bucket and 0 or s.closes, now, nil, bucket) end
     if bucket then
       s = clip(s, r, now)
       coming = r.shares and coming_of(r, now, s) or 0
@@ -238,7 +239,7 @@ if used.leases then
     local granted = 0
     if ask > 0 and open then
       local _, _, left = method.read(s, r, now)
-      granted = math.max(math.min(ask, most - held - keep - lent, math.floor(left / 8)), 0)
+      granted = math.max(math.min(ask, most - held - keep - (room or lent), math.floor(left / 8)), 0)
     end
     if granted > 0 then
       r.weight = granted

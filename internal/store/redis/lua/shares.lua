@@ -139,8 +139,16 @@ if used.leases then
     local function refill(r) return min(div(min(r.count, 549755813888) * HIT, r.time), MOST) end
     local function share_of(r, limit) return floor(limit / 1000) * r.share + floor(limit % 1000 * r.share / 1000) end
 
+    -- Returns the burst of one of so many shares.
+    local function burst_of(bursts, holders)
+      local n = 4 -- as long as they are few, a further one makes no burst smaller
+      while n < holders do n = n * 2 end
+      return min(max(div(bursts, n), 1), MOST)
+    end
+
     -- Returns the hits that shares keep. With moves, their window becomes the one that ends
-    -- then, or they end; with bursts, only bursts count.
+    -- then, or they end; with bursts, only bursts count, and the second result is what all
+    -- holders' bursts are to have.
     lent_of = function(r, closes, now, moves, bursts)
       local s = list_of(r, closes, now)
       local _, burst, left = sums(s, now)
@@ -153,7 +161,13 @@ if used.leases then
         end
         r.shares[4] = copy
       end
-      if bursts then return burst end
+      if bursts then
+        local most, holders = floor(share_of(r, r.size) / 2), 0
+        for i = 1, #s do
+          if lasts(s[i], now) or now - s[i].seen <= REPORT then holders = holders + 1 end
+        end
+        return burst, max(burst, holders > 0 and min(holders * burst_of(most, holders), most) or 0)
+      end
       if closes > 0 then return left / HIT end
       local first = 1
       while s[first] and not lasts(s[first], now) do first = first + 1 end
@@ -222,7 +236,7 @@ if used.leases then
         local level, size = token.level(before, r, now)
         local rate, burst = sums(s, now)
         local _, _, _, units = sums(s, max(now, before.at))
-        p.refill, p.bursts = refill(r), floor(share_of(r, r.size) / 2) - parts
+        p.refill, p.bursts = refill(r), floor(share_of(r, r.size) / 2)
         p.stock = to_units(level, r.time) + units
         p.size = to_units(size, r.time) - (burst + parts) * HIT
         local since, peak = now - s.turned, max(p.stock, s.stock + max(p.refill - rate, 0) * max(now - s.at, 0))
@@ -230,10 +244,11 @@ if used.leases then
         elseif since > REPORT then p.before, p.high, p.turned = s.high, peak, now
         else p.before, p.high, p.turned = s.before, max(s.high, peak), s.turned end
       else
-        local most = max(min(share_of(r, r.count), 549755813888) - parts, 0)
-        p.most, p.bursts = most * HIT, floor(most / 4)
+        local most = min(share_of(r, r.count), 549755813888)
+        p.most, p.bursts = max(most - parts, 0) * HIT, floor(most / 4)
         p.stock = min(max(r.count - (open and before.hits or 0), 0), 549755813888) * HIT
       end
+      p.room = p.bursts - p.burst - (bucket and parts or 0) -- of bursts
       p.state, p.known = before, own ~= nil
       p.own = {a = a, b = b, ends = 0, cut = 0, rate = 0, more = 0, burst = 0, left = 0, want = 0, seen = now}
       for name, value in pairs(own or {}) do p.own[name] = value end
@@ -271,10 +286,9 @@ if used.leases then
     end
 
     -- Returns the rate and the burst that the holder can get.
-    local function offer(p, now, keeps)
-      local l, n = p.own, 4
-      while n <= #p.wants do n = n * 2 end
-      local burst, own, saved = min(max(div(p.bursts, n), 1), MOST), ahead(p.own, now, p.unit), 0
+    local function offer(p, now, keeps, grows)
+      local l = p.own
+      local burst, own, saved = burst_of(p.bursts, #p.wants + 1), ahead(l, now, p.unit), 0
       if lasts(l, now) and l.burst == 0 then saved = l.left - own end
       local late = l.ends - now < 2 * WAY
       if not p.bucket then
@@ -284,7 +298,7 @@ if used.leases then
           burst = min(burst, l.burst)
           if late then taken = max(taken, burst * HIT) end
         else
-          burst = max(min(burst, p.bursts - p.burst, div(spare, HIT)), 0)
+          burst = max(min(burst, p.room, div(spare, HIT)), 0)
           taken = burst * HIT
         end
         local total, free = min(total_of(p), div(max(p.stock + own + p.left, 0), p.lasting)), div(spare - taken - p.unit, p.lasting)
@@ -294,13 +308,19 @@ if used.leases then
       end
       local free = max(p.stock - committed(p.rate, p.ends, p.refill, now), 0) + saved
       if keeps then
-        burst = min(burst, l.burst)
+        local most = l.burst
+        if grows and not late then
+          local before = max(p.rate + rate_at(l, now) - p.refill, 0) * WAY
+          most = max(most, min(most + div(free - before, HIT), p.room))
+        end
+        burst = min(burst, most)
+        p.stock = p.stock - max(burst - l.burst, 0) * HIT
         local lacks = burst * HIT - (l.left - own)
         if late and lacks > 0 then
           if lacks > free then burst = 0 else p.stock = p.stock - lacks end
         end
       else
-        burst = max(min(burst, p.bursts - p.burst, div(free, HIT)), 0)
+        burst = max(min(burst, p.room, div(free, HIT)), 0)
         p.stock = p.stock - (burst * HIT - saved)
       end
       local total = p.refill + div(p.stock, p.stock > 0 and 2 * p.lasting or p.lasting)
@@ -313,7 +333,7 @@ if used.leases then
       local held, units, forfeited = reserved(l, now), ahead(l, now, p.unit), 0
       local rest, more, cut = l.left - units, 0, 0
       if keeps then
-        if l.ends - now < 2 * WAY then rest = max(rest, burst * HIT) end
+        if l.ends - now < 2 * WAY then rest = max(rest, burst * HIT) else rest = rest + max(burst - l.burst, 0) * HIT end
       elseif lasts(l, now) and l.burst == 0 then
         rest = min(rest, max(div(p.bursts, 4), 1) * HIT)
         if burst > 0 then rest = burst * HIT end
@@ -449,7 +469,7 @@ if used.leases then
           local p = pools[j]
           p.lasting = least + WAY
           wish(p, reported, allowed + denied, elapsed)
-          p.offered, p.full = offer(p, now, p.keeps)
+          p.offered, p.full = offer(p, now, p.keeps, reported)
           if p.offered < rate then rule = j end
           rate, burst, keeps = min(rate, p.offered), min(burst, p.full), keeps and p.keeps
         end

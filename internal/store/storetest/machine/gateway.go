@@ -18,6 +18,7 @@ type gateway struct {
 	reports         int64 // when it reports next
 	occasion        int64 // when the caller of the store looks at its share next
 	reported        int64 // when its last report reached the caller
+	loses           bool  // its next report is lost
 	fresh           bool  // a blanket rule has replaced the bucket
 	until           int64 // how long the store counts on its bucket, by its clock
 	over            int64 // when the caller believes the assignment to be over; 0 without one

@@ -102,8 +102,8 @@ func (f *Shares) Gateways() int { return len(f.gateways) }
 // Kill ends a gateway, with all that it has not reported.
 func (f *Shares) Kill(i int) { f.gateways = append(f.gateways[:i:i], f.gateways[i+1:]...) }
 
-// Lose loses the counts of a gateway since its last report.
-func (f *Shares) Lose(i int) { f.gateways[i].allowed, f.gateways[i].denied = 0, 0 }
+// Lose loses the next report of a gateway, as one that finds no instance is lost.
+func (f *Shares) Lose(i int) { f.gateways[i].loses = true }
 
 // Blanket replaces the bucket of a gateway by a blanket rule, which refuses.
 func (f *Shares) Blanket(i int) {
@@ -241,8 +241,10 @@ func (f *Shares) send(g *gateway, m message) {
 
 // report sends the counts of a gateway, every 5 s.
 func (f *Shares) report(g *gateway) {
-	f.send(g, message{toCaller: true, allowed: g.allowed, denied: g.denied})
-	g.allowed, g.denied, g.reports = 0, 0, f.Now+5000
+	if !g.loses {
+		f.send(g, message{toCaller: true, allowed: g.allowed, denied: g.denied})
+	}
+	g.allowed, g.denied, g.reports, g.loses = 0, 0, f.Now+5000, false
 }
 
 // receive delivers the next message.
