@@ -239,7 +239,7 @@ func (l *loan) leave(now int64, a *store.Assignment) {
 	s := &l.share
 	free := s.reserved(now)
 	if s.assigned(now) {
-		free = l.pool.roundDown(s.ahead(now, 1) - s.rateAt(now)*min(store.OnTheWay, s.end-now))
+		free = min(l.pool.roundDown(s.ahead(now, 1)-s.rateAt(now)*min(store.OnTheWay, s.end-now)), s.left)
 	}
 	a.Forfeited = max(a.Forfeited, (s.left-free)/unitsPerHit)
 	l.back, l.share = l.back+free, share{id: s.id}

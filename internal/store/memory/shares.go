@@ -59,6 +59,10 @@ func (s *share) ahead(now, unit int64) int64 {
 	return units - units%unit
 }
 
+// rest returns the units that the holder's bucket may have now. A clock that has stepped back
+// makes the time until the end longer, but not what is reserved for it.
+func (s *share) rest(now, unit int64) int64 { return max(s.left-s.ahead(now, unit), 0) }
+
 // reserved returns the units that are reserved now.
 func (s *share) reserved(now int64) int64 {
 	if s.lasts(now) {
@@ -287,9 +291,9 @@ func (p *pool) offer(s *share, now int64, keeps, grows bool) offer {
 		sharing *= 2
 	}
 	burst := min(max(p.bursts/sharing, 1), maxBurst)
-	own, saved := s.ahead(now, p.unit), int64(0)
+	saved := int64(0)
 	if s.lasts(now) && s.burst == 0 {
-		saved = s.left - own
+		saved = s.rest(now, p.unit)
 	}
 	if !p.bucket {
 		return p.ofWindow(s, now, keeps, burst)
@@ -303,7 +307,7 @@ func (p *pool) offer(s *share, now int64, keeps, grows bool) offer {
 		}
 		burst = min(burst, most)
 		p.stock -= max(burst-s.burst, 0) * unitsPerHit
-		lacks := burst*unitsPerHit - (s.left - own)
+		lacks := burst*unitsPerHit - s.rest(now, p.unit)
 		switch {
 		case !s.mayRefill(now) || lacks <= 0:
 		case lacks > free:
@@ -324,12 +328,12 @@ func (p *pool) offer(s *share, now int64, keeps, grows bool) offer {
 
 // ofWindow returns what the holder of s can get of a window, with this burst at most.
 func (p *pool) ofWindow(s *share, now int64, keeps bool, burst int64) offer {
-	own := s.ahead(now, p.unit) // what it gives up for it
+	own := min(s.ahead(now, p.unit), s.left) // what it gives up for it
 	if keeps {
 		own = s.left
 	}
 	spare := min(p.stock+own, p.most-p.others.left)
-	taken := s.left - s.ahead(now, p.unit)
+	taken := s.rest(now, p.unit)
 	if keeps {
 		burst = min(burst, s.burst)
 		if s.mayRefill(now) {
@@ -359,8 +363,7 @@ func (p *pool) rate(s *share, total, free int64) int64 {
 // reserved for it goes into its first burst. It returns the units that the counter gets
 // back, negative for what it gives, and the units that the holder has forfeited.
 func (s *share) renew(o offer, p *pool, now int64, keeps bool) (back, forfeited int64) {
-	held, ahead := s.reserved(now), s.ahead(now, p.unit)
-	rest := s.left - ahead
+	held, rest := s.reserved(now), s.rest(now, p.unit)
 	switch {
 	case keeps && s.mayRefill(now):
 		rest = max(rest, o.burst*unitsPerHit)
@@ -371,7 +374,7 @@ func (s *share) renew(o offer, p *pool, now int64, keeps bool) (back, forfeited 
 			rest = o.burst * unitsPerHit
 		}
 	default:
-		held, forfeited, rest = ahead, rest, o.burst*unitsPerHit
+		held, forfeited, rest = s.left-rest, rest, o.burst*unitsPerHit
 	}
 	more, cut := int64(0), int64(0)
 	if s.assigned(now) { // its bucket is filled at the old rate until the message arrives

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/store/redis"
 	"github.com/koalagate/koalagate/internal/store/storetest"
@@ -28,4 +29,38 @@ func TestSharesInRedisExceedNoLimit(t *testing.T) {
 		assigned += f.Assigned
 	})
 	t.Logf("%d dialogues with %d assignments", n, assigned)
+}
+
+// TestClockBackRefillsNothingTwice sets the clock back while shares last: what is reserved for
+// them is no less than before, and not given back twice when they change or end.
+func TestClockBackRefillsNothingTwice(t *testing.T) {
+	s := storetest.StartServer(t).Open(t, func(o *redis.Options) { o.Linger = time.Hour; o.Refusals = -1 })
+	for _, back := range []int64{-100, -3000, -9000} {
+		for _, rule := range []store.Rule{
+			{Return: 1, Method: store.Token, Time: 1, Count: 600, Burst: 1200, Lease: 200},
+			{Return: 2, Method: store.Count, Time: 60, Count: 36_000, Lease: 200},
+		} {
+			m := memory.New(memory.Options{})
+			rule.Subject, rule.Weight = []byte(strconv.FormatInt(back, 10)), 1
+			f := machine.NewShares(&machine.Twin{Sharer: s, Other: m, Fail: t.Fatalf}, now, []store.Rule{rule}, 2, func() int64 { return 0 }, t.Fatalf)
+			pass := func(times int) {
+				for range times {
+					f.Ask(0, 30)
+					f.Ask(1, 30)
+					f.Pass(50)
+				}
+			}
+			pass(160)
+			f.Jump(back)
+			pass(50)
+			f.Blanket(0) // it has no bucket, and gets one afresh
+			pass(30)
+			f.Jump(back)
+			f.Leave(1)
+			f.Look()
+			pass(200)
+			f.Take(-1, 1500)
+			m.Close()
+		}
+	}
 }

@@ -89,6 +89,9 @@ if used.leases then
       return units - units % unit
     end
 
+    -- Returns the units that the holder's bucket may have.
+    local function rest_of(l, now, unit) return max(l.left - ahead(l, now, unit), 0) end
+
     -- Returns the shares of a rule, none if its window is another one by now.
     local function list_of(r, closes, now)
       local s = r.shares[4]
@@ -288,12 +291,12 @@ if used.leases then
     -- Returns the rate and the burst that the holder can get.
     local function offer(p, now, keeps, grows)
       local l = p.own
-      local burst, own, saved = burst_of(p.bursts, #p.wants + 1), ahead(l, now, p.unit), 0
-      if lasts(l, now) and l.burst == 0 then saved = l.left - own end
+      local burst, own, saved = burst_of(p.bursts, #p.wants + 1), min(ahead(l, now, p.unit), l.left), 0
+      if lasts(l, now) and l.burst == 0 then saved = rest_of(l, now, p.unit) end
       local late = l.ends - now < 2 * WAY
       if not p.bucket then
         if keeps then own = l.left end
-        local spare, taken = min(p.stock + own, p.most - p.left), l.left - ahead(l, now, p.unit)
+        local spare, taken = min(p.stock + own, p.most - p.left), rest_of(l, now, p.unit)
         if keeps then
           burst = min(burst, l.burst)
           if late then taken = max(taken, burst * HIT) end
@@ -315,7 +318,7 @@ if used.leases then
         end
         burst = min(burst, most)
         p.stock = p.stock - max(burst - l.burst, 0) * HIT
-        local lacks = burst * HIT - (l.left - own)
+        local lacks = burst * HIT - rest_of(l, now, p.unit)
         if late and lacks > 0 then
           if lacks > free then burst = 0 else p.stock = p.stock - lacks end
         end
@@ -330,15 +333,14 @@ if used.leases then
     -- Makes the offer the holder's share. Returns the units that it forfeits.
     local function give(p, rate, burst, now, keeps)
       local l = p.own
-      local held, units, forfeited = reserved(l, now), ahead(l, now, p.unit), 0
-      local rest, more, cut = l.left - units, 0, 0
+      local held, rest, forfeited, more, cut = reserved(l, now), rest_of(l, now, p.unit), 0, 0, 0
       if keeps then
         if l.ends - now < 2 * WAY then rest = max(rest, burst * HIT) else rest = rest + max(burst - l.burst, 0) * HIT end
       elseif lasts(l, now) and l.burst == 0 then
         rest = min(rest, max(div(p.bursts, 4), 1) * HIT)
         if burst > 0 then rest = burst * HIT end
       else
-        held, forfeited, rest = units, rest, burst * HIT
+        held, forfeited, rest = l.left - rest, rest, burst * HIT
       end
       if assigned(l, now) then more, cut = max(rate_at(l, now) - rate, 0), min(now + WAY, l.ends) end
       l.more, l.cut, l.rate, l.burst, l.ends = more, cut, rate, burst, now + p.lasting
@@ -383,7 +385,7 @@ if used.leases then
       local p = pool_of(r, c, now, a, b, WAY)
       local l = p.own
       if not assigned(l, now) then return end
-      local rest = l.left - ahead(l, now, p.unit)
+      local rest = rest_of(l, now, p.unit)
       if rest == l.burst * HIT then rest = min(rest, burst * HIT) end -- it is full afresh
       if now < l.cut then l.more = max(l.rate + l.more - rate, 0) end
       l.rate, l.burst = min(l.rate, rate), min(l.burst, burst)
@@ -457,7 +459,7 @@ if used.leases then
           local l, free = p.own, reserved(p.own, now)
           if assigned(l, now) then
             free = ahead(l, now, 1) - rate_at(l, now) * min(WAY, l.ends - now)
-            free = max(free - free % p.unit, 0)
+            free = min(max(free - free % p.unit, 0), l.left)
           end
           forfeited, p.back, p.drops = max(forfeited, div(l.left - free, HIT)), p.back + free, true
         end

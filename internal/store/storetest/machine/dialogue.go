@@ -48,7 +48,7 @@ func ShareDialogue(rt *rapid.T, s Sharer, now int64, name string) *Shares {
 	for range rapid.IntRange(5, 60).Draw(rt, "steps") {
 		f.step(rt)
 		if apart && rapid.IntRange(0, 19).Draw(rt, "jumps") == 0 {
-			f.Jump(int64(rapid.IntRange(0, 9000).Draw(rt, "by ms")))
+			f.Jump(int64(rapid.IntRange(-9000, 9000).Draw(rt, "by ms")))
 		}
 	}
 	return f

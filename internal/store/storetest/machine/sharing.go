@@ -71,10 +71,15 @@ func (f *Shares) Drift(i int, callers, gateway int64) {
 	f.drift, f.gateways[i].speed = callers, gateway
 }
 
-// Jump moves the clock of the store ahead, as a failover to a server with another clock may do:
-// buckets are refilled by as much, and shares last so much longer than the store counts on.
+// Jump moves the clock of the store ahead or back, as a failover to a server with another clock
+// may do. Ahead, buckets are refilled by as much, and shares last so much longer than the store
+// counts on. Back, nothing is refilled until the clock is where it was, and shares stay reserved
+// for longer.
 func (f *Shares) Jump(ms int64) {
 	f.skew += ms
+	if ms < 0 {
+		return
+	}
 	for _, g := range f.gateways {
 		rate, burst := g.most()
 		f.add(float64(rate)*float64(ms)/10_000 + float64(burst))
