@@ -14,11 +14,12 @@ import (
 	"github.com/koalagate/koalagate/e2e/internal/rig"
 )
 
-// forwarding tells the application the user of a cookie, which the samples pass on to
-// koalagate.
+// forwarding tells the application the user of a token, whose keys are in a file.
 const forwarding = `
+[tokens]
+main : keys.json; issuer=https://id.example.com/; audience=api
 [params]
-who : cookie who
+who : jwt main sub
 [forward]
 X-User-Id : who
 [rules]
@@ -33,6 +34,15 @@ rule : [direct] [path=/black] [] [result=2; return=101]
 // combinations of them. Half are of the user's requests, and half of nobody's.
 const spellingsLong = 10_000
 
+// startForwarding starts an instance with rules that forward the user of a token, and returns it
+// and the issuer of the tokens.
+func startForwarding(h *rig.Fixture) (*e2e.Koalagate, *rig.Issuer) {
+	h.Helper()
+	issuer := rig.NewIssuer(h.T, "1")
+	h.File("keys.json", issuer.Keys())
+	return h.Koalagate("--rules", h.File("rules.conf", forwarding)), issuer
+}
+
 // The application behind each sample learns the user from koalagate: no spelling of the
 // header in a request of a client replaces it, removes it, or stands in for a missing one.
 // The same holds where nothing is checked, and when koalagate is gone.
@@ -40,10 +50,10 @@ func TestForwardedHeadersAreKoalagates(t *testing.T) {
 	t.Parallel()
 	h := rig.NewFixture(t)
 	h.Stage.TrustUsers(false)
-	k := h.Koalagate("--rules", h.File("rules.conf", forwarding))
+	k, issuer := startForwarding(h)
 	ledger := rig.Must(h.Stage.Ledger())(t)
 	samples := slices.DeleteFunc(hostileSamples(), func(s rig.HTTPSample) bool { return s.Name == "envoy with a queue" })
-	f := &forwardedTest{ledger: ledger, entrances: h.Entrances(samples, ledger.Address, k)}
+	f := &forwardedTest{issuer: issuer, ledger: ledger, entrances: h.Entrances(samples, ledger.Address, k)}
 	all := spellings()
 	few := all[:min(len(all), 200)]
 	f.send(t, "ann", "/a", all[:max(len(all)/2, len(few))])
@@ -87,24 +97,30 @@ func spellings() (list []string) {
 
 // forwardedTest sends requests to all entrances, and compares what the application learns.
 type forwardedTest struct {
+	issuer        *rig.Issuer
 	ledger        *e2e.Ledger
 	entrances     map[string]rig.Entrance
 	isGone        bool // koalagate does not answer
 	sent, reached int
 }
 
-// send sends requests for a path with each of the headers, with the user's cookie unless the
+// send sends requests for a path with each of the headers, with a token of the user unless the
 // user is "".
 func (f *forwardedTest) send(t *testing.T, user, path string, headers []string) {
 	t.Helper()
-	requests := []rig.HostileRequest{{Line: "GET " + path + " HTTP/1.1", Headers: withUser(user), Plain: !f.isGone}}
+	own, bearer := rig.ShopHost, ""
+	if user != "" {
+		bearer = "Bearer " + f.issuer.Token(user)
+		own += "\r\nAuthorization: " + bearer
+	}
+	requests := []rig.HostileRequest{{Line: "GET " + path + " HTTP/1.1", Headers: own, Plain: !f.isGone}}
 	for _, lines := range headers {
-		requests = append(requests, rig.HostileRequest{Line: "GET " + path + " HTTP/1.1", Headers: withUser(user) + "\r\nX-Own: 1\r\n" + lines})
+		requests = append(requests, rig.HostileRequest{Line: "GET " + path + " HTTP/1.1", Headers: own + "\r\nX-Own: 1\r\n" + lines})
 	}
 	for _, fields := range removalsByHTTP2 {
 		all := []rig.Field{{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "http"}, {Name: ":authority", Value: "shop.example"}, {Name: ":path", Value: path}}
-		if user != "" {
-			all = append(all, rig.Field{Name: "cookie", Value: "who=" + user})
+		if bearer != "" {
+			all = append(all, rig.Field{Name: "authorization", Value: bearer})
 		}
 		requests = append(requests, rig.HostileRequest{Only: &rig.H2Request{Fields: append(all, fields...)}})
 	}
@@ -131,14 +147,6 @@ func (f *forwardedTest) send(t *testing.T, user, path string, headers []string) 
 	}
 }
 
-// withUser returns the headers of an ordinary request of a user.
-func withUser(user string) string {
-	if user == "" {
-		return rig.ShopHost
-	}
-	return rig.ShopHost + "\r\nCookie: who=" + user
-}
-
 // misidentified returns what is wrong with the user of a request that reached the application,
 // "" if it is the wanted one.
 func misidentified(entry e2e.Entry, want []string) string {
@@ -163,7 +171,7 @@ func TestForwardedHeadersStayBehindTheGateway(t *testing.T) {
 	t.Parallel()
 	h := rig.NewFixture(t)
 	h.Stage.TrustUsers(false)
-	k := h.Koalagate("--rules", h.File("rules.conf", forwarding))
+	k, issuer := startForwarding(h)
 	app := rig.Must(h.Stage.App())(t)
 	for _, sample := range hostileSamples() {
 		g := sample.Start(h, app.Address, k)
@@ -172,7 +180,7 @@ func TestForwardedHeadersStayBehindTheGateway(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			request.Header.Set("Cookie", "who=zacharias")
+			request.Header.Set("Authorization", "Bearer "+issuer.Token("zacharias"))
 			client := http.Client{Timeout: 20 * time.Second}
 			res, err := client.Do(request)
 			if err != nil {
@@ -192,22 +200,29 @@ func TestForwardedHeadersReplaceTheClients(t *testing.T) {
 	t.Parallel()
 	h := rig.NewFixture(t)
 	h.Stage.TrustUsers(true)
-	k := h.Koalagate("--rules", h.File("rules.conf", forwarding))
+	k, issuer := startForwarding(h)
 	ledger := rig.Must(h.Stage.Ledger())(t)
 	for _, sample := range hostileSamples() {
 		g := sample.Start(h, ledger.Address, k)
 		for i, c := range []struct {
-			cookie string
-			want   []string
-		}{{"Cookie: who=ann", []string{"ann"}}, {"Cookie: other=ann", nil}} {
+			credentials string
+			want        []string
+		}{
+			{"Bearer " + issuer.Token("ann"), []string{"ann"}},
+			{"Basic YW5uOnNlY3JldA==", nil},
+			{"Bearer " + rig.NewIssuer(t, "1").Token("ann"), nil}, // forged
+			{"Bearer " + issuer.Token("ann", map[string]any{"exp": 1}), nil},
+			{"Bearer " + issuer.Token("ann", map[string]any{"aud": "shop"}), nil},
+			{"Bearer " + issuer.Token("ann") + ", Bearer " + issuer.Token("mallory"), nil},
+		} {
 			ledger.Take()
-			status, err := sendRawFor(g, "GET /a HTTP/1.1\r\nHost: shop.example\r\nX-Trace: 1\r\nX-User-Id: mallory\r\nX-User-Id: eve\r\n"+c.cookie, 20*time.Second)
+			status, err := sendRawFor(g, "GET /a HTTP/1.1\r\nHost: shop.example\r\nX-Trace: 1\r\nX-User-Id: mallory\r\nX-User-Id: eve\r\nAuthorization: "+c.credentials, 20*time.Second)
 			entries := ledger.Take()["1"]
 			if err != nil || status != http.StatusOK || len(entries) != 1 {
 				t.Fatalf("%s, request %d: %d, %v, %d requests reached the application", sample.Name, i, status, err, len(entries))
 			}
 			if wrong := misidentified(entries[0], c.want); wrong != "" {
-				t.Errorf("%s with %s: %s; want %q", sample.Name, c.cookie, wrong, c.want)
+				t.Errorf("%s with %s: %s; want %q", sample.Name, c.credentials, wrong, c.want)
 			}
 		}
 	}

@@ -237,6 +237,19 @@ var exampleTests = map[string]func(*scene){
 		rig.WantStatus(s.T, 429, "GET", s.nginx.URL+"/", "User-Agent: examplebot/1")
 		rig.WantStatus(s.T, 200, "GET", s.nginx.URL+"/", "User-Agent: Mozilla/5.0")
 	},
+	"tokens.conf": func(s *scene) {
+		const forged = "Authorization: Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbm4ifQ."
+		for _, g := range []*e2e.Gateway{s.envoy, s.nginx} {
+			r := rig.WantStatus(s.T, 401, "GET", g.URL+"/", forged)
+			if r.Header.Get("WWW-Authenticate") != `Bearer error="invalid_token"` || !strings.Contains(r.Body, "Send a token that is valid") {
+				s.Errorf("headers %v, body %q; want the entry's challenge and message", r.Header, r.Body)
+			}
+			for range 10 { // without a token the network counts
+				rig.WantStatus(s.T, 200, "GET", g.URL+"/", "X-User-Id: ann")
+			}
+		}
+		rig.WantStatus(s.T, 429, "GET", s.envoy.URL+"/", "X-User-Id: bob")
+	},
 	"black-and-white-lists.conf": func(s *scene) {
 		for _, g := range []*e2e.Gateway{s.envoy, s.nginx} {
 			r := rig.WantStatus(s.T, 403, "GET", g.URL+"/", "X-User-Id: mallory")
@@ -265,6 +278,7 @@ var exampleTests = map[string]func(*scene){
 var shortWindows = map[string][][2]string{
 	"black-and-white-lists.conf": {{"time=10", "time=3600"}},
 	"api-plans.conf":             {{"[time=minute; count=table", "[time=3600; count=table"}, {"[time=minute; count=20", "[time=3600; count=20"}},
+	"tokens.conf":                {{"[time=60; count=20]", "[time=3600; count=20]"}},
 }
 
 func TestExamples(t *testing.T) {
@@ -292,8 +306,10 @@ func TestExamples(t *testing.T) {
 			h := rig.NewFixture(t)
 			if short, found := shortWindows[name]; found {
 				file = h.SampleRules("examples/"+name, short...)
-				if err := os.Symlink(h.Stage.Path("examples/lists"), filepath.Join(h.Dir, "lists")); err != nil {
-					t.Fatal(err)
+				for _, folder := range []string{"lists", "keys"} {
+					if err := os.Symlink(h.Stage.Path("examples/"+folder), filepath.Join(h.Dir, folder)); err != nil {
+						t.Fatal(err)
+					}
 				}
 			}
 			k := h.Koalagate("--rules", file, "--redis", h.Redis().URL())
