@@ -336,8 +336,16 @@ type ParamDecl struct {
 func (s *ParamSource) IsLate() bool { return s.Kind.is().late }
 
 // IsLate reports whether a source of the parameter is read after the sources of all others.
-func (d *ParamDecl) IsLate() bool {
-	return slices.ContainsFunc(d.Sources, func(s ParamSource) bool { return s.IsLate() })
+func (d *ParamDecl) IsLate() bool { return d.FirstLate() >= 0 }
+
+// FirstLate returns the index of the first source that IsLate, -1 if there is none.
+func (d *ParamDecl) FirstLate() int {
+	for i := range d.Sources { // each request asks: sources are too large to be copied
+		if d.Sources[i].IsLate() {
+			return i
+		}
+	}
+	return -1
 }
 
 // sourceWord declares a kind of source. The parser, the warnings and editors ask the

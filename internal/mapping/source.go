@@ -35,7 +35,7 @@ func (q *original) addDeclared(set *rules.Set, p *rules.Params) {
 // after it, unless they have a value other than a derived one.
 func (q *original) addLate(set *rules.Set, p *rules.Params) {
 	for _, d := range set.Params {
-		first := slices.IndexFunc(d.Sources, func(s rules.ParamSource) bool { return s.IsLate() })
+		first := d.FirstLate()
 		if first < 0 {
 			continue
 		}
