@@ -45,9 +45,7 @@ func TestKeysRotateUnderLoad(t *testing.T) {
 	}
 	r := newRotation(t)
 	r.publish(0)
-	v := tokens.New(&rules.JWT{
-		Name: "main", Issuer: "https://id.example.com/", Audiences: []string{"api"}, Algorithms: []string{"EdDSA"}, Claims: []rules.Claim{{Path: []string{"sub"}}},
-	}, r.source(), tokens.Options{Now: r.clock.Now, Remembered: 1000})
+	v := tokens.New(r.terms(), r.source(), tokens.Options{Now: r.clock.Now, Remembered: 1000})
 	r.phase.Store(&phase{valid: []int{0}})
 
 	var senders sync.WaitGroup
@@ -161,6 +159,13 @@ func newRotation(t *testing.T) *rotation {
 	r.at = line(rules.FromAddress, r.issuer.URL)
 	r.at.Refresh = refreshed
 	return r
+}
+
+// terms returns the line of [tokens] of the issuer.
+func (r *rotation) terms() *rules.JWT {
+	return &rules.JWT{
+		Name: "main", Issuer: "https://id.example.com/", Audiences: []string{"api"}, Algorithms: []string{"EdDSA"}, Claims: []rules.Claim{{Path: []string{"sub"}}},
+	}
 }
 
 // source returns the keys of the issuer, once they are there.
