@@ -46,6 +46,9 @@ func TestTokensDecideWhoAsks(t *testing.T) {
 				t.Errorf("rule %q refused; want 204, of the user's plan", r.Header.Get("X-Koala-Rule"))
 			}
 			wantUser(t, g, ledger, ann+"-gold", "Authorization: Bearer "+issuer.Token(ann+"-gold", map[string]any{"plan": "gold"}), "X-User-Id: "+ann)
+			for _, subject := range []string{ann + "\r\nX-Admin: 1", ann + "\x00", ann + "\x7f", ann + strings.Repeat("u", 4096)} { // none that a header can hold
+				wantUser(t, g, ledger, "", "Authorization: Bearer "+issuer.Token(subject), "X-User-Id: "+ann)
+			}
 			wantUser(t, g, ledger, "", "X-User-Id: "+ann)
 			wantUser(t, g, ledger, "", "Authorization: Basic YW5uOnNlY3JldA==", "X-User-Id: "+ann)
 		})
@@ -81,6 +84,9 @@ func wantUser(t *testing.T, g *e2e.Gateway, ledger *e2e.Ledger, user string, hea
 	entries := ledger.Take()["passed"]
 	if len(entries) != 1 {
 		t.Fatalf("%q: %d requests reached the application; want one", headers, len(entries))
+	}
+	if entries[0].Header.Get("X-Admin") != "" {
+		t.Errorf("%q: a claim added a header: %v", headers, entries[0].Header)
 	}
 	for name, values := range entries[0].Header {
 		if strings.ReplaceAll(strings.ToLower(name), "_", "-") == "x-user-id" && (user == "" || len(values) != 1 || values[0] != user) {
