@@ -20,6 +20,10 @@ func (a *answer) meets(w Want) (got string, ok bool) {
 		got = a.param(name)
 		return got, got == w.Value
 	}
+	if name, found := strings.CutPrefix(w.Field, forwardField); found {
+		got = a.forward(name)
+		return got, got == w.Value
+	}
 	if w.Field == "rule" {
 		r := a.decider()
 		if r == nil {
@@ -116,6 +120,16 @@ func (a *answer) param(name string) string {
 	for _, p := range a.report.Params {
 		if p.Name == name {
 			return p.Value
+		}
+	}
+	return absent
+}
+
+// forward returns a header of [forward] that the application receives.
+func (a *answer) forward(name string) string {
+	for _, f := range a.report.Forward {
+		if strings.EqualFold(f.Header, name) && f.Value != "" {
+			return f.Value
 		}
 	}
 	return absent

@@ -32,13 +32,15 @@ type Case struct {
 
 // Step is one call and the expectations about its answer.
 type Step struct {
-	Line  int
-	Ask   explain.Options
-	Op    engine.Op
-	Times int           // how often the call is made, from 1
-	After time.Duration // since the previous step; not with At
-	At    string        // a date and time in the zone of the rule set; "" for After
-	Wants []Want
+	Line int
+	Ask  explain.Options
+	// Tokens are sent besides, signed for the step.
+	Tokens []Token
+	Op     engine.Op
+	Times  int           // how often the call is made, from 1
+	After  time.Duration // since the previous step; not with At
+	At     string        // a date and time in the zone of the rule set; "" for After
+	Wants  []Want
 	// OnReceipt is settle or renew in a step that ends or renews the request with the
 	// receipt of this name, and makes no call; "" otherwise.
 	OnReceipt string
@@ -50,7 +52,7 @@ type Step struct {
 }
 
 // Want is one expectation. Its field is verdict, rule, result, limit, remaining, reset,
-// retry, status, shadow or marks, or begins with headerField or paramField.
+// retry, status, shadow or marks, or begins with headerField, paramField or forwardField.
 type Want struct {
 	Line  int
 	Field string
@@ -59,14 +61,15 @@ type Want struct {
 
 // The beginnings of fields that have a name.
 const (
-	headerField = "header "
-	paramField  = "param "
+	headerField  = "header "
+	paramField   = "param "
+	forwardField = "forward "
 )
 
 // The values of fields that an answer does not have.
 const (
 	none   = "none"   // of rule, shadow, marks, limit, remaining, reset and retry
-	absent = "absent" // of headers and parameters
+	absent = "absent" // of headers, forwarded ones too, and parameters
 )
 
 // defaultStart is the time at which a case begins that states none, so that its result

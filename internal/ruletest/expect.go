@@ -21,7 +21,7 @@ func (r *reader) expectations(n *yaml.Node) ([]Want, error) {
 		"verdict": w.verdict, "rule": w.rule, "shadow": w.list("shadow", "rules"), "marks": w.list("marks", "marks"),
 		"result": w.number("result"), "status": w.number("status"), "limit": w.number("limit"), "remaining": w.number("remaining"),
 		"reset": w.span("reset"), "retry": w.span("retry"),
-		"headers": w.named(headerField), "params": w.named(paramField),
+		"headers": w.named(headerField), "params": w.named(paramField), "forward": w.named(forwardField),
 	})
 	return w.wants, err
 }

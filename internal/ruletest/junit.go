@@ -65,7 +65,7 @@ func (r *Result) suite() junitSuite {
 		s.Tests, s.Failures, s.Errors = 1, 0, 1
 		s.Cases = []junitCase{{
 			Name: "rules", ClassName: r.Path, File: r.Path, Time: "0",
-			Error: &junitReport{"the rules cannot be loaded", printableLines(r.Err.Error())},
+			Error: &junitReport{r.problem(), printableLines(r.Err.Error())},
 		}}
 		return s
 	}

@@ -142,7 +142,7 @@ func (r *fileReader) readStep(n *yaml.Node) (Step, error) {
 	err := r.object(n, "a step", map[string]field{
 		"request": r.text(&request), "headers": r.headers(a.Headers), "door": r.door(&door), "peer": r.text(&peer),
 		"params": r.params(&a.Params), "metadata": r.metadata(&a.Metadata),
-		"principal": r.text(&a.Principal), "sni": r.text(&a.SNI),
+		"principal": r.text(&a.Principal), "sni": r.text(&a.SNI), "token": r.tokens(&s.Tokens),
 		"hits": r.number(&hits, 0, engine.MaxHits), "times": r.number(&times, 1, maxTimes), "op": r.text(&op),
 		"after": r.text(&after), "at": r.text(&s.At),
 		"expect":  func(n *yaml.Node) (err error) { s.Wants, err = r.expectations(n); return err },
@@ -168,6 +168,9 @@ func (r *fileReader) readStep(n *yaml.Node) (Step, error) {
 	}
 	if _, err := explain.New(s.Ask); err != nil {
 		return s, r.errorf(n, "%v", err)
+	}
+	if len(s.Tokens) > 0 && a.Target == "" {
+		return s, r.errorf(n, "a token needs a request; add request: METHOD TARGET")
 	}
 	if len(s.Wants) == 0 && (s.Op == engine.Take || s.Op == engine.Browse) {
 		return s, r.errorf(n, "the step expects nothing; add expect, for example expect: allow")

@@ -16,10 +16,23 @@ import (
 // Result is the result of a case file.
 type Result struct {
 	Path string
-	// Err reports that the rules could not be loaded. There are no cases then.
+	// Err reports that the rules could not be loaded, or lack what the cases name. There are no
+	// cases then.
 	Err   error
 	Cases []CaseResult
 }
+
+// problem describes in words what Err reports.
+func (r *Result) problem() string {
+	var names *unknownNames
+	if errors.As(r.Err, &names) {
+		return "the rules lack what the cases name"
+	}
+	return "the rules cannot be loaded"
+}
+
+// unknownNames reports names of cases that the rules do not declare.
+type unknownNames struct{ error }
 
 // CaseResult is the result of a case.
 type CaseResult struct {
@@ -61,10 +74,18 @@ func (r *Result) Failed() int {
 // Run runs the cases of a file. The error comes from ctx.
 func (f *File) Run(ctx context.Context) (*Result, error) {
 	result := &Result{Path: f.Path}
-	files := reload.Files{Paths: f.Rules, DictRoot: f.DictRoot, Rules: rules.Options{Timezone: f.Timezone}}
+	signing := newIssuers(f)
+	files := reload.Files{Paths: f.Rules, DictRoot: f.DictRoot, Rules: rules.Options{Timezone: f.Timezone, OpenToken: signing.open}}
 	set, findings, err := files.Load()
-	if err == nil && findings.HasErrors() {
+	switch {
+	case err != nil:
+	case findings.HasErrors():
 		err = findings
+	default:
+		signing.zone = set.Zone
+		if err = f.checkNames(set); err != nil {
+			err = &unknownNames{err}
+		}
 	}
 	if err != nil {
 		result.Err = err
@@ -73,7 +94,7 @@ func (f *File) Run(ctx context.Context) (*Result, error) {
 	for i := range f.Cases {
 		c := &f.Cases[i]
 		begin := time.Now()
-		failure, err := c.run(ctx, set)
+		failure, err := c.run(ctx, set, signing)
 		if err != nil {
 			return nil, err
 		}
@@ -83,7 +104,7 @@ func (f *File) Run(ctx context.Context) (*Result, error) {
 }
 
 // run runs a case with counters of its own. The failure is nil if it passed.
-func (c *Case) run(ctx context.Context, set *rules.Set) (failure *Failure, err error) {
+func (c *Case) run(ctx context.Context, set *rules.Set, signing *issuers) (failure *Failure, err error) {
 	counters, err := sandbox.Open(set, sandbox.Options{})
 	if err != nil {
 		return nil, err
@@ -99,7 +120,8 @@ func (c *Case) run(ctx context.Context, set *rules.Set) (failure *Failure, err e
 		if now, err = s.time(now, set); err != nil {
 			return &Failure{Step: i + 1, Line: s.Line, At: now, Err: err}, nil
 		}
-		failure := s.run(ctx, set, counters, known, now)
+		signing.now = now
+		failure := s.run(ctx, set, counters, known, signing)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -128,11 +150,16 @@ func (s *Step) time(before time.Time, set *rules.Set) (time.Time, error) {
 
 // run makes the calls of a step. It returns the first that fails, nil if all succeed.
 // All expectations hold for the last call; the verdict holds for every call.
-func (s *Step) run(ctx context.Context, set *rules.Set, counters *sandbox.Sandbox, known receipts, now time.Time) *Failure {
+func (s *Step) run(ctx context.Context, set *rules.Set, counters *sandbox.Sandbox, known receipts, signing *issuers) *Failure {
+	now := signing.now
 	if s.OnReceipt != "" {
 		return s.operate(ctx, counters, known, now)
 	}
-	question, err := explain.New(s.Ask)
+	ask, err := signing.ask(s)
+	if err != nil {
+		return &Failure{Err: err}
+	}
+	question, err := explain.New(ask)
 	if err != nil {
 		return &Failure{Err: err}
 	}

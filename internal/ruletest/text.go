@@ -16,7 +16,7 @@ import (
 func (r *Result) WriteText(w io.Writer) {
 	path := printable.Text(r.Path)
 	if r.Err != nil {
-		fmt.Fprintf(w, "FAIL %s: the rules cannot be loaded\n%s\n", path, indent(printableLines(r.Err.Error())))
+		fmt.Fprintf(w, "FAIL %s: %s\n%s\n", path, r.problem(), indent(printableLines(r.Err.Error())))
 		return
 	}
 	if n := r.Failed(); n > 0 {
