@@ -1,6 +1,10 @@
 package rules
 
-import "time"
+import (
+	"errors"
+	"slices"
+	"time"
+)
 
 // JWT is a line of [tokens]: which tokens are valid, and where requests have them. It is
 // immutable once Parse has returned.
@@ -42,6 +46,12 @@ const tokenPrefix = "jwt."
 // [params] one of its claims. For koalagate's own programs, may change.
 func (j *JWT) IsUsed() bool { return j.isUsed }
 
+// IsAt reports whether requests may have the token at a place. For koalagate's own programs, may
+// change.
+func (j *JWT) IsAt(kind JWTPlaceKind, name string) bool {
+	return slices.Contains(j.Places, JWTPlace{kind, name})
+}
+
 // Verify verifies a token. Without a verifier it is unavailable.
 func (j *JWT) Verify(token string) (JWTOutcome, []string) {
 	if j.verifier == nil {
@@ -49,6 +59,21 @@ func (j *JWT) Verify(token string) (JWTOutcome, []string) {
 	}
 	return j.verifier.Verify(token)
 }
+
+// Explain verifies a token as Verify does. The error says why it is not valid, without any part
+// of the token; it is nil for a valid one. For koalagate's own programs, may change.
+func (j *JWT) Explain(token string) (outcome JWTOutcome, claims []string, err error) {
+	if v, ok := j.verifier.(JWTExplainer); ok {
+		return v.Explain(token)
+	}
+	outcome, claims = j.Verify(token)
+	if outcome != JWTValid {
+		err = errNotValid
+	}
+	return outcome, claims, err
+}
+
+var errNotValid = errors.New("its verifier does not say why")
 
 // Claim returns the token of a source FromJWT, and the place of its claim among those of the
 // token; nil for any other source. For koalagate's own programs, may change.
@@ -68,6 +93,14 @@ const (
 type JWTPlace struct {
 	Kind JWTPlaceKind
 	Name string // of the header, in lower case, the cookie, or the argument of the query
+}
+
+// String returns the place as rule files have it.
+func (p *JWTPlace) String() string {
+	if p.Name == "" {
+		return jwtPlaces[p.Kind]
+	}
+	return jwtPlaces[p.Kind] + " " + p.Name
 }
 
 // JWTPlaceKind is the kind of a JWTPlace.
@@ -123,4 +156,11 @@ type JWTVerifier interface {
 	// claims, "" for those that it lacks. Only a valid token has claims. The caller does not
 	// change them.
 	Verify(token string) (JWTOutcome, []string)
+}
+
+// JWTExplainer is a JWTVerifier that says why a token is not valid.
+type JWTExplainer interface {
+	// Explain verifies a token as Verify does. The error says why it is not valid, without any
+	// part of the token.
+	Explain(token string) (JWTOutcome, []string, error)
 }

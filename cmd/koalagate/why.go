@@ -131,6 +131,9 @@ func (p *program) writeWhy(w *operations.Why) {
 	if w.Degraded {
 		fmt.Fprintln(out, "Redis is unavailable: these are the counters of this instance")
 	}
+	for i := range w.Tokens {
+		fmt.Fprintln(out, w.Tokens[i].String())
+	}
 	if w.Imported != nil {
 		p.writeImported(w.Imported)
 	} else if len(w.Rules) == 0 {

@@ -40,14 +40,15 @@ func (q *Question) Answer(ctx context.Context, set *rules.Set) (*Report, error) 
 // must decide by set. The error comes from ctx or from the counters, or reports hits that
 // are out of range.
 func (q *Question) Ask(ctx context.Context, set *rules.Set, counters *sandbox.Sandbox, op engine.Op, now int64) (*Report, *engine.Decision, error) {
-	params, origins, err := q.params(ctx, set)
+	traced, err := q.params(ctx, set)
 	var refusal *mapping.Refusal
 	if errors.As(err, &refusal) {
-		return &Report{Request: q.request(), Params: []Param{}, Rules: []Rule{}, Refused: &Refusal{refusal.Status, refusal.Reason}}, nil, nil
+		return &Report{Request: q.request(set), Params: []Param{}, Rules: []Rule{}, Refused: &Refusal{refusal.Status, refusal.Reason}}, nil, nil
 	}
 	if err != nil {
 		return nil, nil, err
 	}
+	params := traced.params
 	d, err := counters.Decide(ctx, &engine.Call{
 		Rules: set, Door: "explain", Op: op, Now: now, Patience: engine.MaxWait,
 		Inputs: []engine.Input{{Params: params, Hits: q.options.Hits, NoHits: q.options.NoHits}},
@@ -56,7 +57,7 @@ func (q *Question) Ask(ctx context.Context, set *rules.Set, counters *sandbox.Sa
 		return nil, nil, err
 	}
 	e := explainer{set: set, params: params, answer: &d.Answers[0], now: now}
-	report := &Report{Request: q.request(), Params: listParams(params, origins), Imported: q.explainImported(), Absent: absent(set, params), Counted: op == engine.Take}
+	report := &Report{Request: q.request(set), Params: traced.listParams(), Tokens: traced.listTokens(), Imported: q.explainImported(), Absent: absent(set, params), Counted: op == engine.Take}
 	e.refused = report.Imported != nil && report.Imported.Outcome == Decides
 	if report.Rules, err = e.rules(ctx); err != nil {
 		return nil, nil, err
@@ -71,12 +72,12 @@ func (q *Question) Ask(ctx context.Context, set *rules.Set, counters *sandbox.Sa
 	return report, d, nil
 }
 
-// request returns the request of the report, nil for rule parameters.
-func (q *Question) request() *Request {
+// request returns the request of the report, nil for rule parameters. Its target has no token.
+func (q *Question) request(set *rules.Set) *Request {
 	if q.call == nil {
 		return nil
 	}
-	return &Request{Door: q.options.Door, Method: q.options.Method, Target: q.options.Target}
+	return &Request{Door: q.options.Door, Method: q.options.Method, Target: mapping.WithoutTokens(set, q.options.Target)}
 }
 
 // explainer explains one decision.

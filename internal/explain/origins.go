@@ -11,18 +11,17 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// params returns the rule parameters and the origin of each by name; the origins
-// are nil for parameters that were given as such. The error may be a
-// *mapping.Refusal.
-func (q *Question) params(ctx context.Context, set *rules.Set) (*rules.Params, map[string]string, error) {
+// params returns the rule parameters and their origins, which are nil for parameters that were
+// given as such. The error may be a *mapping.Refusal.
+func (q *Question) params(ctx context.Context, set *rules.Set) (*originTracer, error) {
 	if q.call == nil {
 		params := new(rules.Params)
 		for _, e := range q.options.Params {
 			params.SetNamed(e.Key, e.Value)
 		}
-		return params, nil, nil
+		return &originTracer{params: params}, nil
 	}
-	t := originTracer{
+	t := &originTracer{
 		options: mapping.Options{
 			MaxParams: q.options.MaxParams, MaxValue: q.options.MaxValue,
 			TrustedHops: q.options.TrustedHops, KeepMalformed: q.options.KeepMalformedPaths,
@@ -31,21 +30,43 @@ func (q *Question) params(ctx context.Context, set *rules.Set) (*rules.Params, m
 		},
 		params: new(rules.Params), origins: make(map[string]string),
 	}
-	return t.params, t.origins, t.trace(ctx, set, q)
+	t.options.Tokens = &t.tokens
+	return t, t.trace(ctx, set, q)
 }
 
 // Params returns the rule parameters of the question by the [params] and [routes] of a
-// rule set. The error may be a *mapping.Refusal: the request is refused before any rule. It
-// may also come from ctx.
-func (q *Question) Params(ctx context.Context, set *rules.Set) (*rules.Params, error) {
-	params, _, err := q.params(ctx, set)
-	return params, err
+// rule set, and how the verifications of its tokens ended. The error may be a
+// *mapping.Refusal: the request is refused before any rule. It may also come from ctx.
+func (q *Question) Params(ctx context.Context, set *rules.Set) (*rules.Params, []Token, error) {
+	t, err := q.params(ctx, set)
+	return t.params, t.listTokens(), err
 }
 
-func listParams(params *rules.Params, origins map[string]string) []Param {
-	list := make([]Param, 0, params.Len())
-	for _, p := range params.List() {
-		list = append(list, Param{p.Name, p.Value, origins[p.Name]})
+func (t *originTracer) listParams() []Param {
+	list := make([]Param, 0, t.params.Len())
+	for _, p := range t.params.List() {
+		list = append(list, Param{p.Name, p.Value, t.origins[p.Name]})
+	}
+	return list
+}
+
+// listTokens explains how the verification of each token ended.
+func (t *originTracer) listTokens() []Token {
+	var list []Token
+	for i := range t.tokens {
+		found := &t.tokens[i]
+		places := make([]string, len(found.Of.Places))
+		for i := range places {
+			places[i] = found.Of.Places[i].String()
+		}
+		x := Token{Name: found.Of.Name, Outcome: found.Outcome.String(), From: strings.Join(places, ", ")}
+		if found.Place != nil {
+			x.From = found.Place.String()
+		}
+		if found.Err != nil {
+			x.Reason = found.Err.Error()
+		}
+		list = append(list, x)
 	}
 	return list
 }
@@ -74,6 +95,7 @@ type originTracer struct {
 	options mapping.Options
 	params  *rules.Params
 	origins map[string]string
+	tokens  []mapping.Token
 }
 
 func (t *originTracer) trace(ctx context.Context, set *rules.Set, q *Question) error {
@@ -81,6 +103,9 @@ func (t *originTracer) trace(ctx context.Context, set *rules.Set, q *Question) e
 	partial.Params = nil
 	if err := t.add(partial, q.call, "derived"); err != nil {
 		return err
+	}
+	for i := range t.tokens {
+		t.origins[t.tokens[i].Of.Param] = "[tokens]"
 	}
 	for _, d := range set.Params {
 		// The copy has no GatewayHeader: the header of the gateway overrides all

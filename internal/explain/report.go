@@ -12,6 +12,7 @@ import (
 type Report struct {
 	Request  *Request  `json:"request,omitempty"` // nil for a question about rule parameters
 	Params   []Param   `json:"params"`
+	Tokens   []Token   `json:"tokens,omitempty"`   // of the lines of [tokens] that the rules use
 	Imported *Imported `json:"imported,omitempty"` // the imported limit of a descriptor, which comes before the rules; nil without imported limits
 	Rules    []Rule    `json:"rules"`              // all rules, in the order in which they are tried
 	Refused  *Refusal  `json:"refused,omitempty"`  // set if the request is refused before any rule
@@ -42,6 +43,14 @@ type Param struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 	From  string `json:"from,omitempty"`
+}
+
+// Token is the verification of a token, which the report does not have.
+type Token struct {
+	Name    string `json:"name"`
+	Outcome string `json:"outcome"`
+	From    string `json:"from"`             // the place where the request has it, or the places that were searched
+	Reason  string `json:"reason,omitempty"` // why it is not valid
 }
 
 // Forward is a header for the application.

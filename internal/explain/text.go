@@ -37,6 +37,9 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) {
 	if r.Request != nil {
 		fmt.Fprintln(w, strings.TrimSpace(printable.Text(r.Request.Method+" "+r.Request.Target)+" at "+r.Request.Door))
 		writeParams(w, r.Params, r.Absent)
+		for i := range r.Tokens {
+			fmt.Fprintln(w, r.Tokens[i].String())
+		}
 	}
 	if r.Refused != nil {
 		fmt.Fprintf(w, "verdict: %s before any rule, HTTP status %d: %s\n", paintVerdict(paint, "deny"), r.Refused.Status, r.Refused.Reason)
@@ -153,6 +156,19 @@ func ruleText(r *Rule) string {
 		return text + ": beyond its limit, passes with the mark " + r.Mark
 	}
 	return text + ": " + r.Outcome
+}
+
+// String explains the verification in one line.
+func (t *Token) String() string {
+	text := "token " + t.Name + ": " + t.Outcome
+	if t.Outcome == rules.JWTAbsent.String() {
+		return text + ", not in " + printable.Text(t.From)
+	}
+	text += ", from " + printable.Text(t.From)
+	if t.Reason != "" {
+		text += ": " + printable.Text(t.Reason)
+	}
+	return text
 }
 
 // text explains the header in one line.

@@ -35,6 +35,10 @@ type Options struct {
 	// MaxValue is the maximum length of a value in bytes. The rest of a longer value
 	// is replaced by a digest. The default is 4096.
 	MaxValue int
+	// Tokens, if it is not nil, receives the tokens of the request with the reasons for which
+	// they are not valid. The tokens that it has are not verified again: a request that is
+	// mapped several times has the same ones.
+	Tokens *[]Token
 	// Exceeded is called at most once per request and bound that it exceeds. It must
 	// return at once. It may be nil.
 	Exceeded func(Bound)
@@ -61,7 +65,7 @@ func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 	}
 	// If the door lets a malformed request through, the application learns who sent it.
 	q.derive(set, p)
-	q.verify(set)
+	q.verify(set, o)
 	q.addDeclared(set, p)
 	if malformed == nil && len(segments) > 0 {
 		set.Route(q.method, segments, p)

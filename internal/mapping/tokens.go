@@ -1,6 +1,8 @@
 package mapping
 
 import (
+	"errors"
+	"slices"
 	"strings"
 
 	"github.com/koalagate/koalagate/internal/doorname"
@@ -12,35 +14,52 @@ type Token struct {
 	Outcome rules.JWTOutcome
 	// Place is where the token was found; nil without one.
 	Place *rules.JWTPlace
-	// Text is the token; "" if there is none, or the request has several.
-	Text string
+	// Err says why a token that the request has is not valid, without any part of it. Only
+	// Options.Tokens has it.
+	Err error
+	// Of is the line.
+	Of *rules.JWT
 
-	of     *rules.JWT
 	claims []string
 }
 
+var errSeveral = errors.New("the request has several tokens there, of which programs may use different ones, or an empty one")
+
 // verify verifies the tokens that the set uses, at doors that receive a request.
-func (q *original) verify(set *rules.Set) {
+func (q *original) verify(set *rules.Set, o *Options) {
 	if q.door.Reads == doorname.Nothing {
+		return
+	}
+	if o.Tokens != nil && *o.Tokens != nil {
+		q.tokens = *o.Tokens
 		return
 	}
 	for _, t := range set.Tokens {
 		if t.IsUsed() {
-			q.tokens = append(q.tokens, q.verified(t))
+			q.tokens = append(q.tokens, q.verified(t, o.Tokens != nil))
 		}
+	}
+	if o.Tokens != nil {
+		*o.Tokens = q.tokens
 	}
 }
 
-// verified finds and verifies one token.
-func (q *original) verified(of *rules.JWT) Token {
-	token := Token{of: of}
+// verified finds and verifies one token. If explains is set, it also finds out why it is not
+// valid.
+func (q *original) verified(of *rules.JWT, explains bool) Token {
+	token := Token{Of: of}
 	for i := range of.Places {
 		text, found := q.tokenAt(&of.Places[i])
 		if !found {
 			continue
 		}
-		token.Place, token.Text, token.Outcome = &of.Places[i], text, rules.JWTInvalid
-		if text != "" {
+		token.Place = &of.Places[i]
+		switch {
+		case text == "":
+			token.Outcome, token.Err = rules.JWTInvalid, errSeveral
+		case explains:
+			token.Outcome, token.claims, token.Err = of.Explain(text)
+		default:
 			token.Outcome, token.claims = of.Verify(text)
 		}
 		break
@@ -52,7 +71,7 @@ func (q *original) verified(of *rules.JWT) Token {
 func (q *original) claim(s *rules.ParamSource) string {
 	of, place := s.Claim()
 	for i := range q.tokens {
-		if t := &q.tokens[i]; t.of == of && t.Outcome == rules.JWTValid {
+		if t := &q.tokens[i]; t.Of == of && t.Outcome == rules.JWTValid {
 			return t.claims[place]
 		}
 	}
@@ -63,7 +82,7 @@ func (q *original) claim(s *rules.ParamSource) string {
 // else sets them.
 func (q *original) addOutcomes(p *rules.Params) {
 	for i := range q.tokens {
-		p.Set(q.tokens[i].of.Param, q.tokens[i].Outcome.String())
+		p.Set(q.tokens[i].Of.Param, q.tokens[i].Outcome.String())
 	}
 }
 
@@ -89,6 +108,26 @@ func (q *original) tokenAt(place *rules.JWTPlace) (text string, found bool) {
 		name, value, _ := decodeArgument(pair)
 		return value, name == place.Name
 	})
+}
+
+// tokenMark stands for a token in texts for people.
+const tokenMark = "***"
+
+// WithoutTokens returns a target of a request in which the tokens in its query are masked.
+func WithoutTokens(set *rules.Set, target string) string {
+	start, query, found := strings.Cut(target, "?")
+	if !found {
+		return target
+	}
+	arguments := strings.Split(query, "&")
+	for i, argument := range arguments {
+		name, _, _ := decodeArgument(argument)
+		written, _, hasValue := strings.Cut(argument, "=")
+		if hasValue && slices.ContainsFunc(set.Tokens, func(t *rules.JWT) bool { return t.IsAt(rules.InQuery, name) }) {
+			arguments[i] = written + "=" + tokenMark
+		}
+	}
+	return start + "?" + strings.Join(arguments, "&")
 }
 
 // bearerScheme is the scheme of tokens in an Authorization header (RFC 6750), in any case.

@@ -62,6 +62,8 @@ type Why struct {
 	// Status is the status of HTTP with which a gateway refuses the request; 0 if it
 	// passes, or without a request.
 	Status int64 `json:"status,omitempty"`
+	// Tokens are the verifications of the tokens of the request; none without a request.
+	Tokens []explain.Token `json:"tokens,omitempty"`
 	// Headers are the headers that the client would get with the answer to the request.
 	Headers []Header `json:"headers,omitempty"`
 	// Imported is the imported limit of a descriptor, which comes before the rules; nil
@@ -125,7 +127,7 @@ func (d *Desk) whyRequest(ctx context.Context, set *rules.Set, q *Question) (*Wh
 	if err != nil {
 		return nil, InputError{err}
 	}
-	params, err := question.Params(ctx, set)
+	params, verified, err := question.Params(ctx, set)
 	var refusal *mapping.Refusal
 	if errors.As(err, &refusal) {
 		return &Why{Verdict: rules.Deny.String(), Refused: refusal.Reason, Status: int64(refusal.Status), Rules: []WhyRule{}, Refusals: []Refusal{}}, nil
@@ -151,7 +153,7 @@ func (d *Desk) whyRequest(ctx context.Context, set *rules.Set, q *Question) (*Wh
 	if err != nil {
 		return nil, err
 	}
-	w := &Why{Verdict: decision.Verdict.String(), WaitMS: decision.Wait.Milliseconds(), Rules: list, Ban: whyBan(decision.Answers[0].Ban)}
+	w := &Why{Verdict: decision.Verdict.String(), WaitMS: decision.Wait.Milliseconds(), Rules: list, Tokens: verified, Ban: whyBan(decision.Answers[0].Ban)}
 	if decider := decision.Answers[0].Decider; decider != nil {
 		w.Decider = decider.Return
 	}

@@ -129,6 +129,8 @@ export function AnswerView(p: { of: Answer; again: () => void }) {
     {others.length > 0 && <Panel title="Nearly met">{() => <ul class="lines">{others.slice(0, 30).map((r) => <li key={r.rule}><a href={`#/rules/${r.rule}`}>{r.rule}</a> {r.name && <Text>{r.name}</Text>} <span class="faint"><Text>{r.why}</Text></span></li>)}</ul>}</Panel>}
     {report && <Panel title="Parameters" empty={report.params.length === 0 && "None."}>{() => <table class="data"><thead><tr><th>Name</th><th>Value</th><th>From</th></tr></thead>
       <tbody>{report.params.map((x) => <tr key={x.name}><td><Text>{x.name}</Text></td><td><Text>{x.value}</Text></td><td class="faint"><Text>{x.from ?? "given"}</Text></td></tr>)}</tbody></table>}</Panel>}
+    {report?.tokens && <Panel title="Tokens">{() => <table class="data"><thead><tr><th>Token</th><th>Outcome</th><th>From</th><th>Reason</th></tr></thead>
+      <tbody>{report.tokens?.map((x) => <tr key={x.name}><td><Text>{x.name}</Text></td><td>{x.outcome}</td><td class="faint"><Text>{x.outcome === "absent" ? `not in ${x.from}` : x.from}</Text></td><td><Text>{x.reason ?? ""}</Text></td></tr>)}</tbody></table>}</Panel>}
     {p.of.reportError && <p class="faint">Parameters are not available: <Text>{p.of.reportError}</Text></p>}
     {why.headers && why.headers.length > 0 && <Panel title="Headers for the client">{() => <table class="data"><tbody>{why.headers?.map((h, i) => <tr key={i}><td>{h.name}</td><td><Text>{h.value}</Text></td></tr>)}</tbody></table>}</Panel>}
     {why.refusals.length > 0 && <Panel title="Last refusals at this instance">{() => <ul class="lines">{why.refusals.slice(0, 12).map((x, i) => <li key={i}><Ago at={x.at} /> rule {x.rule} at {x.door}</li>)}</ul>}</Panel>}
