@@ -224,10 +224,10 @@ type Config struct {
 	// DecisionLogEvery writes one in so many decisions, chosen at random.
 	DecisionLogEvery int `koanf:"decision_log_every" validate:"min=1,max=1000000"`
 	// DecisionLogParams lists the parameters whose values are written unchanged: all,
-	// masked for door, domain, method, scheme, path (without its query) and the values that
-	// [routes] sets alone, strict for door alone, or the names of further parameters. Other
-	// values are replaced by pseudonyms, which are equal for equal values until the process
-	// ends.
+	// masked for door, domain, method, scheme, path (without its query), the values that
+	// [routes] sets and the outcomes jwt.NAME of [tokens] alone, strict for door alone, or the
+	// names of further parameters, such as those of claims. Other values are replaced by
+	// pseudonyms, which are equal for equal values until the process ends.
 	DecisionLogParams []string `koanf:"decision_log_params" validate:"min=1,dive,required"`
 	// DecisionLogMaxSize is the size at which the file is rotated, in bytes.
 	DecisionLogMaxSize int `koanf:"decision_log_max_size" validate:"min=1048576,max=1099511627776"`

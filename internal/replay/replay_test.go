@@ -305,3 +305,42 @@ rule  hits  refused calls  identity
 		t.Error(diff)
 	}
 }
+
+// A replay decides by the outcomes and claims of the log: it has neither the tokens nor the keys.
+func TestReplayDecidesByTheOutcomesOfTheLog(t *testing.T) {
+	set := parse(t, `[tokens]
+main : https://id.example.com/keys; issuer=id; audience=api
+[params]
+uid  : jwt main sub
+plan : jwt main plan else "free"
+[rules]
+rule : [direct] [jwt.main=invalid,expired] [] [result=2; return=1]
+rule : [direct] [jwt.main=unavailable] [] [result=2; return=2]
+rule : [count] [uid=+; plan=free] [time=60; count=1] [result=2; return=3]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10}
+`, "", nil, nil)
+	const begin = `{"t":1780286400000,"door":"extauthz","params":{"path":"/",`
+	trace := begin + `"jwt.main":"valid","uid":"ann","plan@constant":"free"}}
+` + begin + `"jwt.main":"valid","uid":"ann","plan@constant":"free"}}
+` + begin + `"jwt.main":"expired","plan@constant":"free"}}
+` + begin + `"jwt.main":"valid","uid":"ann","plan":"gold"}}
+`
+	answers := new(bytes.Buffer)
+	if _, err := replay.Run(t.Context(), replay.Options{Rules: set, Trace: strings.NewReader(trace), Answers: answers, OnMasked: func(m replay.MaskedParam) { t.Error(m) }}); err != nil {
+		t.Fatal(err)
+	}
+	var returns []int64
+	for d := json.NewDecoder(answers); d.More(); {
+		var answer struct{ Return int64 }
+		if err := d.Decode(&answer); err != nil {
+			t.Fatal(err)
+		}
+		returns = append(returns, answer.Return)
+	}
+	if diff := cmp.Diff([]int64{0, 3, 1, 0}, returns); diff != "" {
+		t.Errorf("the rules that decide (-want +got):\n%s", diff)
+	}
+}

@@ -67,14 +67,20 @@ func NewMask(setting []string) *Mask {
 	return m
 }
 
-// Use makes the values plain that the routes of a rule set give to parameters, at the doors
-// of gateways: no client chose them.
+// Use makes the values plain that the routes of a rule set give to parameters, and how the
+// verifications of its tokens end, at the doors of gateways: no client chose them.
 func (m *Mask) Use(set *rules.Set) {
 	words := set.RouteConstants()
+	for _, t := range set.Tokens {
+		words[t.Param] = make(map[string]bool)
+		for outcome := rules.JWTAbsent; outcome <= rules.JWTUnavailable; outcome++ {
+			words[t.Param][outcome.String()] = true
+		}
+	}
 	m.words.Store(&words)
 }
 
-// isWord reports whether a value is one that [routes] gives to the parameter.
+// isWord reports whether a value is one that [routes] or [tokens] give to the parameter.
 func (m *Mask) isWord(door, name, value string) bool {
 	words := m.words.Load()
 	return words != nil && !doorname.Of(door).NamesParams() && (*words)[name][value]

@@ -1,0 +1,197 @@
+package service
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+const (
+	tokenSecret = "a secret of the tests with 32 bytes or more"
+	tokenKeys   = `{"keys":[{"kty":"oct","k":"YSBzZWNyZXQgb2YgdGhlIHRlc3RzIHdpdGggMzIgYnl0ZXMgb3IgbW9yZQ"}]}`
+	tokenID     = "3f0b8c1d-of-the-token"
+	tokenRules  = `[tokens]
+main : keys.json; issuer=id; audience=api; algorithms=HS256; from=bearer, query t, cookie session, header X-Token
+[params]
+uid  : jwt main sub
+plan : jwt main plan else "free"
+[forward]
+X-User-Id : uid
+[rules]
+rule : [direct] [jwt.main=invalid,expired] [] [result=2; return=1]
+rule : [count] [uid=+; plan=free] [time=60; count=1] [result=2; return=2]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10, "Http_status":401}
+`
+)
+
+// collector receives spans, and keeps what it received.
+type collector struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (c *collector) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, _ = c.text.ReadFrom(r.Body) // the test finds what is missing
+}
+
+// TestTokensLeaveNoTrace holds that nothing that a service writes or answers has a token of a
+// request or a part of it, while what the rules see of it is in the decision log.
+func TestTokensLeaveNoTrace(t *testing.T) {
+	dir, spans := t.TempDir(), new(collector)
+	for name, text := range map[string]string{"rules.conf": tokenRules, "keys.json": tokenKeys} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := httptest.NewServer(spans)
+	defer server.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL) // the library reads the process's own
+	decisions, log := filepath.Join(dir, "decisions.jsonl"), new(logText)
+	s, err := Open(t.Context(), Options{
+		Config: load(t, map[string]any{
+			"rules": []string{filepath.Join(dir, "rules.conf")}, "log_level": "debug", "log_refusals": true,
+			"decision_log": decisions, "decision_log_params": []string{"uid", "plan"},
+		}),
+		Log: log, Environ: []string{"GOGC=100", "OTEL_EXPORTER_OTLP_ENDPOINT=" + server.URL},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := tokensOf(t)
+	var answers bytes.Buffer
+	for _, token := range sent {
+		for _, r := range requestsWith(t, token) {
+			w := httptest.NewRecorder()
+			s.web.Handler.ServeHTTP(w, r)
+			if err := w.Result().Write(&answers); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	answers.WriteString(pagesOf(t, s, sent))
+	s.Close()
+	written, err := os.ReadFile(decisions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outputs := map[string]string{"log": log.String(), "decision log": string(written), "spans": spans.text.String(), "answers and pages": answers.String()}
+	for name, want := range map[string]string{
+		"log": `msg="a request was refused"`, "spans": "decide", "answers and pages": "its signature is wrong",
+		"decision log": `"uid":"ann","plan@constant":"free"`,
+	} {
+		if !strings.Contains(outputs[name], want) {
+			t.Errorf("the test sees no %s: it lacks %q", name, want)
+		}
+	}
+	for _, outcome := range []string{"valid", "invalid", "expired"} {
+		if want := `"jwt.main":"` + outcome + `"`; !strings.Contains(outputs["decision log"], want) {
+			t.Errorf("the decision log lacks %s", want)
+		}
+	}
+	for name, text := range outputs {
+		for _, token := range sent {
+			for _, part := range append(strings.Split(token, "."), token, tokenID) {
+				if at := strings.Index(text, part); at >= 0 {
+					t.Errorf("the %s has %q of a token: %s", name, part, text[max(0, at-200):at])
+				}
+			}
+		}
+	}
+}
+
+// tokensOf returns a valid token, an expired one, a forged one, and one that is none.
+func tokensOf(t *testing.T) []string {
+	t.Helper()
+	var list []string
+	for _, ends := range []time.Duration{time.Hour, -time.Hour} {
+		text, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
+			"iss": "id", "aud": "api", "exp": time.Now().Add(ends).Unix(), "sub": "ann", "jti": tokenID,
+		}).SignedString([]byte(tokenSecret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, text)
+	}
+	return append(list, list[0][:len(list[0])-9]+"-forged-A", "not-a-token-but-a-secret.x-part-of-it.y-part-of-it")
+}
+
+// requestsWith returns checks at each HTTP door with a token at each place, and malformed ones.
+func requestsWith(t *testing.T, token string) []*http.Request {
+	t.Helper()
+	var list []*http.Request
+	for _, c := range []struct{ uri, header, value string }{
+		{"/", "Authorization", "Bearer " + token},
+		{"/", "Authorization", "Bearer " + token + ", Basic x"},
+		{"/", "Cookie", "session=" + token},
+		{"/?t=" + token, "X-Other", "x"},
+		{"/", "X-Token", token},
+		{"/a%zz?t=" + token, "X-Token", token},
+		{"//../%00", "Authorization", "Bearer " + token},
+	} {
+		for _, door := range []string{"auth-request", "accel", "forward-auth", "ext-authz"} {
+			r := httptest.NewRequest(http.MethodGet, "/v1/"+door, nil)
+			r.RemoteAddr = "127.0.0.1:1"
+			if door == "ext-authz" {
+				r.RequestURI += c.uri
+			}
+			for name, value := range map[string]string{
+				"X-Original-Method": "GET", "X-Original-Uri": c.uri, "X-Real-Ip": "198.51.100.7",
+				"X-Forwarded-Method": "GET", "X-Forwarded-Uri": c.uri, "X-Forwarded-For": "198.51.100.7", "X-Request-Id": "r-1",
+			} {
+				r.Header.Set(name, value)
+			}
+			r.Header.Set(c.header, c.value)
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// pagesOf returns what the admin address answers after the requests, and to questions about them.
+func pagesOf(t *testing.T, s *Service, sent []string) string {
+	t.Helper()
+	var all strings.Builder
+	ask := func(method, path string, body any) {
+		text, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest(method, path, bytes.NewReader(text))
+		r.RemoteAddr, r.Host = "127.0.0.1:1", "127.0.0.1"
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		s.adminPages().ServeHTTP(w, r)
+		if w.Code != http.StatusOK {
+			t.Errorf("%s %s: %d %s", method, path, w.Code, w.Body)
+		}
+		_, _ = io.Copy(&all, w.Body) // a builder never fails
+	}
+	for _, path := range []string{"/metrics", "/readyz", "/api/v1/audit", "/api/v1/exceptions", "/api/v1/bans", "/api/v1/rules", "/api/v1/traffic", "/api/v1/top"} {
+		ask(http.MethodGet, path, nil)
+	}
+	for _, token := range sent {
+		for _, target := range []string{"/", "/?t=" + token} {
+			question := map[string]any{"request": map[string]any{
+				"door": "extauthz", "method": "GET", "target": target, "peer": "198.51.100.7", "headers": map[string][]string{"X-Token": {token}},
+			}}
+			ask(http.MethodPost, "/api/v1/why", question)
+			ask(http.MethodPost, "/api/v1/explain", question)
+		}
+	}
+	return all.String()
+}
