@@ -230,6 +230,26 @@ func changedTables(before, now map[string]*Table) []string {
 	return names
 }
 
+// DerivesOtherwise returns the sections by which a rule set derives other parameters from requests
+// than the one before: [params], or [tokens] with other terms or keys, or with a token that only
+// the later one uses. It returns none if each request has the same parameters, apart from
+// [routes]. For koalagate's own programs, may change.
+func DerivesOtherwise(before, now *Set) (sections []string) {
+	if !slices.EqualFunc(before.Params, now.Params, sameParam) {
+		sections = append(sections, "[params]")
+	}
+	used := make(map[string]string)
+	for _, t := range before.Tokens {
+		if t.isUsed {
+			used[t.Name] = t.Terms()
+		}
+	}
+	if slices.ContainsFunc(now.Tokens, func(t *JWT) bool { return t.isUsed && used[t.Name] != t.Terms() }) {
+		sections = append(sections, "[tokens]")
+	}
+	return sections
+}
+
 // changedTokens returns the names of tokens with other terms or other keys in their files.
 func changedTokens(before, now []*JWT) []string {
 	texts := make(map[string]string, len(before))

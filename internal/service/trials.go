@@ -106,6 +106,11 @@ func (r *trials) begin(head *trial.Report, tried candidates, space string, until
 	r.mu.Unlock()
 	r.observer.Store(next.trial)
 	r.s.logger.Info("a trial began", line...)
+	if inForce := r.s.app.Engine().Rules(); inForce != nil {
+		if sections := rules.DerivesOtherwise(inForce, tried.rules); len(sections) > 0 {
+			r.s.logger.Warn("a trial decides by the parameters that the rules in force derive; put these sections in force first", "sections", sections)
+		}
+	}
 	r.s.traffic.SendState(traffic.EventTrial, next.report())
 	return nil
 }

@@ -112,7 +112,7 @@ var ownParts = []string{
 	"engine.ObserveMatches", "engine.ObserveReports", "engine.ObserveSettlements", "engine.ObserveTooManyWaiting",
 	"engine.Problem", "engine.ProblemOf", "engine.Usage", "engine.ValidReceipt", "engine.WaitLimit",
 	"engine.WithWaitLimits",
-	"rules.ComparePausing", "rules.FormatPausing", "rules.Forward.Value", "rules.IsDerived", "rules.JWT.Explain", "rules.JWT.IsAt", "rules.JWT.IsUsed", "rules.JWT.Terms", "rules.Matches.Identify",
+	"rules.ComparePausing", "rules.DerivesOtherwise", "rules.FormatPausing", "rules.Forward.Value", "rules.IsDerived", "rules.JWT.Explain", "rules.JWT.IsAt", "rules.JWT.IsUsed", "rules.JWT.Terms", "rules.Matches.Identify",
 	"rules.ParamSource.Claim", "rules.ParamSource.LookUp",
 	"rules.Params.FullName", "rules.Params.LaterSource", "rules.Params.SetFrom", "rules.Params.SetNamed",
 	"rules.ProtectsKeys", "rules.Renumbered",
