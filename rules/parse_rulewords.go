@@ -257,6 +257,9 @@ func language() vocabulary.Words {
 		Sections: slices.Clone(sectionNames[dictsSection:]), Methods: slices.Clone(methodNames),
 		Thresholds: wordsOf(thresholds), Outcomes: wordsOf(outcomes), Policies: slices.Clone(failWords),
 		Sources: sourceNames(), Modifiers: slices.Clone(modifiers), Derived: slices.Clone(derivedNames),
+		Tokens: vocabulary.Tokens{
+			Words: slices.Clone(jwtWords), Places: slices.Clone(jwtPlaces[:]), Algorithms: slices.Concat(publicAlgorithms, secretAlgorithms), Outcomes: slices.Clone(jwtOutcomes[:]),
+		},
 	}
 }
 

@@ -59,7 +59,7 @@ rule : [count] [act=post; uid=+] [time=60; count=table plans.limit by uid else 5
 // The vocabulary has the words of the grammar.
 func TestWords(t *testing.T) {
 	w := vocabulary.Language()
-	for name, list := range map[string][]string{"rules": w.Sections, "leak": w.Methods, "gateway": w.Policies, "header": w.Sources, "lower": w.Modifiers, "ip": w.Derived} {
+	for name, list := range map[string][]string{"rules": w.Sections, "leak": w.Methods, "gateway": w.Policies, "header": w.Sources, "lower": w.Modifiers, "ip": w.Derived, "leeway": w.Tokens.Words, "cookie": w.Tokens.Places, "ES256": w.Tokens.Algorithms, "expired": w.Tokens.Outcomes} {
 		found := false
 		for _, word := range list {
 			found = found || word == name

@@ -49,6 +49,14 @@ type Word struct {
 	Required bool     `json:"required"`
 }
 
+// TokenWords are the words of [tokens], and of conditions on its outcomes.
+type TokenWords struct {
+	Words      []string `json:"words"`  // before = in a line
+	Places     []string `json:"places"` // the values of from=
+	Algorithms []string `json:"algorithms"`
+	Outcomes   []string `json:"outcomes"` // the values of jwt.NAME
+}
+
 // Words are the words of the rule language.
 type Words struct {
 	Sections   []string `json:"sections"`
@@ -58,9 +66,11 @@ type Words struct {
 	Policies   []string `json:"policies"`
 	Sources    []string `json:"sources"`
 	Modifiers  []string `json:"modifiers"`
-	Derived    []string `json:"derived"`
-	Codes      []Code   `json:"codes"`
-	Doors      []Door   `json:"doors"`
+	// Tokens are the words of [tokens].
+	Tokens  TokenWords `json:"tokens"`
+	Derived []string   `json:"derived"`
+	Codes   []Code     `json:"codes"`
+	Doors   []Door     `json:"doors"`
 }
 
 // Door is a door that a question can name.
@@ -116,7 +126,7 @@ func (s *server) words(w http.ResponseWriter, r *http.Request) error {
 	v := vocabulary.Language()
 	all := &Words{
 		Sections: v.Sections, Methods: v.Methods, Thresholds: wordsOf(v.Thresholds), Outcomes: wordsOf(v.Outcomes),
-		Policies: v.Policies, Sources: v.Sources, Modifiers: v.Modifiers, Derived: v.Derived,
+		Policies: v.Policies, Sources: v.Sources, Modifiers: v.Modifiers, Derived: v.Derived, Tokens: TokenWords(v.Tokens),
 	}
 	for _, c := range vocabulary.Codes() {
 		all.Codes = append(all.Codes, Code{c.ID, c.Meaning})

@@ -39,6 +39,15 @@ type Words struct {
 	Sources    []string // the kinds of the sources in [params]
 	Modifiers  []string // the words after a source in [params]
 	Derived    []string // parameters that doors derive from every request
+	Tokens     Tokens
+}
+
+// Tokens are the words of [tokens], and of conditions on its outcomes.
+type Tokens struct {
+	Words      []string // before = in a line
+	Places     []string // the values of from=
+	Algorithms []string // the values of algorithms=
+	Outcomes   []string // the values of jwt.NAME
 }
 
 // Word is a word of a rule's third or fourth bracket.

@@ -25,6 +25,7 @@ export interface Book {
 export interface Word { word: string; methods: string[]; required: boolean }
 export interface Words {
   sections: string[]; methods: string[]; thresholds: Word[]; outcomes: Word[]; policies: string[]; sources: string[]; modifiers: string[]; derived: string[];
+  tokens: { words: string[]; places: string[]; algorithms: string[]; outcomes: string[] };
   codes: { code: string; meaning: string }[]; doors: Door[];
 }
 export interface Door { door: string; text: string; request: boolean; descriptor: boolean }

@@ -11,7 +11,7 @@ const language = StreamLanguage.define<State>({
   token(s, state) {
     if (s.sol()) { state.bracket = 0; state.fresh = true; }
     if (s.eatSpace()) return null;
-    if (s.peek() === "#" && (state.fresh || /^(params|routes|forward|settings)$/.test(state.section) && /\s/.test(s.string[s.pos - 1] ?? " "))) { s.skipToEnd(); return "comment"; }
+    if (s.peek() === "#" && (state.fresh || /^(tokens|params|routes|forward|settings)$/.test(state.section) && /\s/.test(s.string[s.pos - 1] ?? " "))) { s.skipToEnd(); return "comment"; }
     const begins = state.fresh;
     state.fresh = false;
     if (begins) {
@@ -22,7 +22,8 @@ const language = StreamLanguage.define<State>({
       case "rules": return ruleToken(s, state, begins);
       case "result": return resultToken(s);
       case "routes": return begins && s.match(/^\S+/) ? "keyword" : s.match(/^\{[^}]*\}/) ? "variableName" : s.match(/^[\w.-]+(?==)/) ? "propertyName" : s.match(/^[^\s{=;]+/) ? "string" : (s.next(), "punctuation");
-      case "params": return begins && s.match(/^[^\s:]+/) ? "variableName" : s.match(/^(header|cookie|query|metadata|descriptor|principal|sni|client-ip|gateway|table|else|by|lower|hashed)\b/) ? "keyword" : s.match(/^"[^"]*"?/) ? "string" : s.match(/^[^\s:"]+/) ? "propertyName" : (s.next(), "punctuation");
+      case "params": return begins && s.match(/^[^\s:]+/) ? "variableName" : s.match(/^(header|cookie|query|metadata|descriptor|principal|sni|client-ip|gateway|table|jwt|has|else|by|lower|hashed)\b/) ? "keyword" : s.match(/^"[^"]*"?/) ? "string" : s.match(/^[^\s:"]+/) ? "propertyName" : (s.next(), "punctuation");
+      case "tokens": return begins && s.match(/^[^\s:]+/) ? "variableName" : s.match(/^[a-z]+(?==)/) ? "propertyName" : s.match(/^(oidc|bearer|header|cookie|query)\b/) ? "keyword" : s.match(/^[^\s;,=#][^\s;,=]*/) ? "string" : (s.next(), "punctuation");
       case "forward": return begins && s.match(/^[^\s:]+/) ? "propertyName" : s.eat(":") ? "punctuation" : s.match(/^[^\s:#]+/) ? "variableName" : (s.next(), null);
       default: return begins && s.match(/^[^\s:]+/) ? "variableName" : s.eat(":") ? "punctuation" : s.match(/^[^:#]+/) ? "string" : (s.next(), null);
     }
@@ -64,6 +65,19 @@ const colors = HighlightStyle.define([
 /** ruleLanguage is the extension with the colors. */
 export const ruleLanguage = [language, syntaxHighlighting(colors)];
 
+/** tokensOf returns the names of the lines of [tokens] in a text. */
+function tokensOf(lines: Iterable<string>): string[] {
+  const names: string[] = [];
+  let inside = false;
+  for (const line of lines) {
+    const header = /^\s*\[\s*([a-z]+)\s*\]/i.exec(line);
+    if (header) inside = header[1]?.toLowerCase() === "tokens";
+    const name = inside && !header ? /^\s*([^\s:#]+)\s*:/.exec(line)?.[1] : undefined;
+    if (name) names.push(name);
+  }
+  return names;
+}
+
 /** completer returns the completions of words, parameters, lists, tables and results. */
 export function completer(words: () => Words | undefined, book: () => Book | undefined) {
   return (c: CompletionContext): CompletionResult | null => {
@@ -76,13 +90,22 @@ export function completer(words: () => Words | undefined, book: () => Book | und
     let section = "";
     for (let n = line.number - 1; n > 0 && section === ""; n--) section = /^\s*\[\s*([a-z]+)\s*\]\s*(#.*)?$/i.exec(c.state.doc.line(n).text)?.[1]?.toLowerCase() ?? "";
     if (/^\s*\[\s*[a-z]*$/i.test(before)) return result(plain(w.sections, "namespace"));
-    const names = [...new Set([...w.derived, ...(b?.params ?? []).map((p) => p.name), ...(b?.rules ?? []).flatMap((r) => r.counts_by)])];
+    const tokens = tokensOf(c.state.doc.iterLines());
+    if (section === "tokens") {
+      if (/;\s*[a-z]*$/.test(before)) return result(w.tokens.words.map((label) => ({ label, apply: label + "=", type: "property" })));
+      if (/\bfrom\s*=([^;]*,)?\s*[a-z]*$/.test(before)) return result(plain(w.tokens.places, "keyword"));
+      if (/\balgorithms\s*=([^;]*,)?\s*\w*$/.test(before)) return result(plain(w.tokens.algorithms, "constant"));
+      return /^\s*[^\s:]+\s*:\s*[a-z]*$/.test(before) ? result(plain(["oidc"], "keyword", "an issuer of OpenID Connect")) : null;
+    }
+    const names = [...new Set([...tokens.map((name) => "jwt." + name), ...w.derived, ...(b?.params ?? []).map((p) => p.name), ...(b?.rules ?? []).flatMap((r) => r.counts_by)])];
+    if (section === "params" && /\bjwt\s+[\w-]*$/.test(before)) return result(plain(tokens, "constant", "token"));
     if (section === "params") return /:|else/.test(before) ? result(plain([...w.sources, ...w.modifiers, "else"], "keyword")) : null;
     if (section === "forward") return /\s:\s*[\w.-]*$/.test(before) ? result(plain(names, "variable")) : null;
     if (section !== "rules") return null;
     if (/^\s*r?u?l?e?$/.test(before)) return result([snippetCompletion("rule : [${count}] [${act=comment; uid=+}] [time=${60}; count=${10}] [result=${2}; return=${201}]", { label: "rule", type: "keyword", detail: "a rule" })]);
     const bracket = before.split("[").length - 1;
     if (bracket === 1) return result(plain(w.methods, "type"));
+    if (bracket === 2 && /\bjwt\.[\w-]+\s*!?=([^;]*,)?\s*[a-z]*$/.test(before)) return result(plain(w.tokens.outcomes, "constant"));
     if (bracket === 2) return /@\s*[\w.-]*$/.test(before) ? result(plain((b?.lists ?? []).map((l) => l.name), "constant", "word list")) : /[=<>~][^;]*$/.test(before) ? null : /[;[]\s*[\w.:-]+\s+[a-z]*$/.test(before) ? result(plain(["before now", "after now"], "keyword")) : result(plain(names, "variable"));
     const method = /rule\s*:\s*\[\s*([a-z]+)/.exec(line.text)?.[1] ?? "";
     const value = /([a-z0-9]+)\s*=\s*[^;=]*$/.exec(before)?.[1];
