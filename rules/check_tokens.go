@@ -92,7 +92,7 @@ func (p *parser) openToken(set *Set, d *jwtDecl) {
 		}
 	}
 	if err != nil {
-		p.reportf(d.keys, errJWTKeys, keysHint(d, err), "cannot read the keys of the token %s from %q: %v", d.Name, d.keys.mention(), err)
+		p.reportf(d.keys, errJWTKeys, keysHint(d, err), "cannot read the keys of the token %s from %q: %v", d.Name, excerpt(withoutUser(d.keys.text())), err)
 	}
 }
 

@@ -104,7 +104,7 @@ func (c *collector) add(code *vocabulary.Code, at span, f Finding) {
 	c.count[f.Severity]++
 	f.Code, f.Message, f.Hint, f.Suggestion = code.ID, printable.Text(f.Message), printable.Text(f.Hint), printable.Text(f.Suggestion)
 	if at.line != nil {
-		f.Position, f.Line = at.position(), at.line.text
+		f.Position, f.Line = at.position(), withoutUser(at.line.text)
 	}
 	c.list = append(c.list, f)
 }

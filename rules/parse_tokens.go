@@ -107,10 +107,25 @@ func (p *parser) checkAddress(s span) {
 	address, err := url.Parse(s.text())
 	switch {
 	case err != nil || address.Host == "" || address.User != nil || address.Fragment != "":
-		p.reportf(s, errJWTValue, "want https://HOST/PATH", "%q is not an address of keys", s.mention())
+		p.reportf(s, errJWTValue, "want https://HOST/PATH", "%q is not an address of keys", excerpt(withoutUser(s.text())))
 	case !ProtectsKeys(address):
-		p.reportf(s, errJWTValue, "want https://; http:// is accepted for addresses of this machine alone", "%q does not protect the keys on their way", s.mention())
+		p.reportf(s, errJWTValue, "want https://; http:// is accepted for addresses of this machine alone", "%q does not protect the keys on their way", excerpt(withoutUser(s.text())))
 	}
+}
+
+// withoutUser returns a text in which stars stand for the user and the password of an address:
+// findings are logged. Columns stay as they are.
+func withoutUser(text string) string {
+	scheme, rest, isAddress := strings.Cut(text, "://")
+	if !isAddress {
+		return text
+	}
+	end := strings.IndexAny(rest, " \t;\"") // a password may have a slash that it should not have
+	if end < 0 {
+		end = len(rest)
+	}
+	at := max(strings.LastIndexByte(rest[:end], '@'), 0)
+	return scheme + "://" + strings.Repeat("*", at) + withoutUser(rest[at:])
 }
 
 // ProtectsKeys reports whether keys may come from an address: by https, or by http from this

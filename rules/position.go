@@ -84,9 +84,11 @@ func (s span) trim() span {
 func isGraphic(b byte) bool { return '!' <= b && b <= '~' }
 
 // mention returns the text of s for a message, shortened to 60 bytes.
-func (s span) mention() string {
+func (s span) mention() string { return excerpt(s.text()) }
+
+// excerpt returns the beginning of a long text.
+func excerpt(text string) string {
 	const maxLength = 60
-	text := s.text()
 	if len(text) <= maxLength {
 		return text
 	}
