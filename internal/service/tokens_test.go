@@ -8,12 +8,16 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/koalagate/koalagate/internal/tokens"
+	"github.com/koalagate/koalagate/rules"
 )
 
 const (
@@ -194,4 +198,58 @@ func pagesOf(t *testing.T, s *Service, sent []string) string {
 		}
 	}
 	return all.String()
+}
+
+// TestPublishedRulesReachTheHostsOfTheSettingAlone holds that whoever publishes rules does not
+// make an instance fetch keys from hosts that its setting rules_may_use lacks.
+func TestPublishedRulesReachTheHostsOfTheSettingAlone(t *testing.T) {
+	s, _ := open(t, map[string]any{"rules_may_use": []string{"id.example.com", "127.0.0.1:8443"}})
+	for _, c := range []struct {
+		from rules.KeysFrom
+		keys string
+		want string // of the error; "" for none
+	}{
+		{rules.FromFile, "keys.json", ""},
+		{rules.FromAddress, "https://127.0.0.1:8443/keys", ""},
+		{rules.FromIssuer, "https://127.0.0.1:8443/realm", ""},
+		{rules.FromAddress, "https://127.0.0.1/keys", "the host 127.0.0.1 is not in rules_may_use"},
+		{rules.FromAddress, "https://id.example.com:8443/keys", "the host id.example.com:8443 is not in rules_may_use"},
+		{rules.FromIssuer, "https://id.example.com.evil.example/", "the host id.example.com.evil.example is not in rules_may_use"},
+		{rules.FromIssuer, "http://169.254.169.254/", "the host 169.254.169.254 is not in rules_may_use"},
+	} {
+		line := &rules.JWT{Name: "main", From: c.from, Keys: c.keys, Issuer: "id", Algorithms: []string{"HS256"}, Refresh: time.Hour}
+		_, _, err := s.publishedToken(line, []byte(tokenKeys))
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v; want %q", c.keys, err, c.want)
+		}
+	}
+}
+
+// TestVerifiersAreSharedOverReloads holds that a reload that leaves a line of [tokens] alone
+// forgets no verified token.
+func TestVerifiersAreSharedOverReloads(t *testing.T) {
+	ring := tokens.NewRing(tokens.Options{Remembered: 100})
+	parse := func(text string) *rules.Set {
+		t.Helper()
+		set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, rules.Options{
+			OpenKeys: func(string, string) ([]byte, error) { return []byte(tokenKeys), nil }, OpenToken: ring.Open,
+		})
+		if findings.HasErrors() {
+			t.Fatal(findings)
+		}
+		return set
+	}
+	first, valid := parse(tokenRules), tokensOf(t)[0]
+	if outcome, _ := first.Tokens[0].Verify(valid); outcome != rules.JWTValid || ring.Remembered() != 1 {
+		t.Fatalf("%v, %d remembered; want a valid token, remembered", outcome, ring.Remembered())
+	}
+	again := parse(strings.Replace(tokenRules, "count=1]", "count=2]", 1))
+	if outcome, _ := again.Tokens[0].Verify(valid); outcome != rules.JWTValid || ring.Remembered() != 1 {
+		t.Errorf("%v, %d remembered; want one after a reload that changed a rule", outcome, ring.Remembered())
+	}
+	other := parse(strings.Replace(tokenRules, "audience=api", "audience=app", 1))
+	if outcome, _ := other.Tokens[0].Verify(valid); outcome != rules.JWTInvalid {
+		t.Errorf("%v; want a token for another audience to be invalid after a reload that changed the line", outcome)
+	}
+	runtime.KeepAlive(first)
 }

@@ -122,18 +122,23 @@ func (k *Keeper) Known(t *rules.JWT) tokens.Source {
 	return (*tokens.Keys)(nil)
 }
 
-// forget ends a set that no rule set has any more.
+// forget ends a set that no rule set has any more, and removes its file.
 func (k *Keeper) forget(s *set) {
 	s.stop()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.open[s.at].set == s {
 		delete(k.open, s.at)
+		if k.o.StateDir != "" && k.ctx.Err() == nil {
+			s.remove()
+		}
 	}
 }
 
-// Await waits until each set has keys or has been fetched once, for 5 s at most.
+// Await waits until each set has keys or has been fetched once, for 5 s at most. It removes
+// old files in the state folder that no set in use has.
 func (k *Keeper) Await() {
+	k.sweep()
 	deadline := time.NewTimer(loadTime)
 	defer deadline.Stop()
 	for _, s := range k.sets() {

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -464,6 +465,7 @@ func TestKeysStayOverARestart(t *testing.T) {
 		t.Error("an issuer has the keys of an address")
 	}
 	k.Close()
+	runtime.KeepAlive(source) // its file would end with it
 
 	files, err := filepath.Glob(filepath.Join(folder, "keys", "*"))
 	if err != nil || len(files) != 1 {
@@ -480,15 +482,18 @@ func TestKeysStayOverARestart(t *testing.T) {
 	}
 }
 
-// A set ends with the last rule set that has it.
+// A set and its file end with the last rule set that has it.
 func TestSetsEndWithTheirRules(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t, serve(keyText(t, "a")))
-	k := keep(t, i.roots(), "")
+	folder := t.TempDir()
+	k := keep(t, i.roots(), folder)
+	files := func() int { return len(namesIn(t, folder)) }
 	func() { // in which the source is in use
 		source := k.Source(line(rules.FromAddress, i.URL))
 		k.Await()
 		runtime.GC()
+		until(t, "the file of the set", func() bool { return files() == 1 })
 		if k.Known(line(rules.FromAddress, i.URL)) != source {
 			t.Fatal("the set ended while it was in use")
 		}
@@ -498,6 +503,54 @@ func TestSetsEndWithTheirRules(t *testing.T) {
 	if known := k.Known(line(rules.FromAddress, i.URL)); known.Keys() != nil {
 		t.Error("a set that has ended has keys")
 	}
+	until(t, "the file to end", func() bool { return files() == 0 })
+}
+
+func namesIn(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	files, err := os.ReadDir(filepath.Join(folder, "keys"))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		names = append(names, file.Name())
+	}
+	return names
+}
+
+// Files that no set has had for a week are removed once the rules are loaded.
+func TestOldFilesAreRemoved(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	i := newIssuer(t, serve(keyText(t, "a")))
+	at := line(rules.FromAddress, i.URL)
+	first := keep(t, i.roots(), folder)
+	source := first.Source(at)
+	first.Await()
+	first.Close()
+	runtime.KeepAlive(source)
+	own := namesIn(t, folder)
+	for name, age := range map[string]time.Duration{own[0]: 30 * 24 * time.Hour, "old.json": 8 * 24 * time.Hour, "young.json": 6 * 24 * time.Hour} {
+		path := filepath.Join(folder, "keys", name)
+		if name != own[0] {
+			if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		when := newClock().Now().Add(-age)
+		if err := os.Chtimes(path, when, when); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k := keep(t, i.roots(), folder)
+	source = k.Source(at)
+	k.Await()
+	got := namesIn(t, folder)
+	if len(got) != 2 || !slices.Contains(got, own[0]) || !slices.Contains(got, "young.json") {
+		t.Errorf("the folder has %q; want the file in use and the young one", got)
+	}
+	k.Close()
+	runtime.KeepAlive(source)
 }
 
 // A rule set waits for keys for 5 s at most, and not at all once each set was fetched.

@@ -98,3 +98,40 @@ func writeWhole(path string, text []byte) error {
 	}
 	return err
 }
+
+// remove removes the file of the set.
+func (s *set) remove() {
+	if err := os.Remove(s.path()); err != nil && !os.IsNotExist(err) {
+		s.keeper.o.Logger.Debug("keys of tokens that are not used any more stay in state_dir", "keys", s.at.address, "error", err)
+	}
+}
+
+// keptUnused is how long a file stays that no set in use has: the rules of an earlier version may
+// come back.
+const keptUnused = 7 * 24 * time.Hour
+
+// sweep removes the files of addresses that were given up while no process followed them.
+func (k *Keeper) sweep() {
+	if k.o.StateDir == "" {
+		return
+	}
+	folder := filepath.Join(k.o.StateDir, "keys")
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		return // it is made with the first file
+	}
+	used := make(map[string]bool)
+	for _, s := range k.sets() {
+		used[s.path()] = true
+	}
+	for _, file := range files {
+		path := filepath.Join(folder, file.Name())
+		info, err := file.Info()
+		if err != nil || used[path] || !info.Mode().IsRegular() || k.o.Now().Sub(info.ModTime()) < keptUnused {
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			k.o.Logger.Debug("old keys of tokens stay in state_dir", "file", path, "error", err)
+		}
+	}
+}
