@@ -146,7 +146,6 @@ func TestEndsOfTrials(t *testing.T) {
 // A trial decides by the parameters of the rules in force: a version that derives others is
 // refused, with the sections that differ.
 func TestTrialsOfOtherParametersAreRefused(t *testing.T) {
-	t.Parallel()
 	server := storetest.StartServer(t)
 	r := openRecords(t, server.URL())
 	one := startInstance(t, r)
