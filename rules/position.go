@@ -98,3 +98,18 @@ func excerpt(text string) string {
 	}
 	return text[:cut] + "…"
 }
+
+// withoutUser returns a text in which stars stand for the user and the password of an address:
+// findings are logged. Columns stay as they are.
+func withoutUser(text string) string {
+	scheme, rest, isAddress := strings.Cut(text, "://")
+	if !isAddress {
+		return text
+	}
+	end := strings.IndexAny(rest, " \t;\"") // a password may have a slash that it should not have
+	if end < 0 {
+		end = len(rest)
+	}
+	at := max(strings.LastIndexByte(rest[:end], '@'), 0)
+	return scheme + "://" + strings.Repeat("*", at) + withoutUser(rest[at:])
+}
