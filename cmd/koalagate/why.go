@@ -140,23 +140,7 @@ func (p *program) writeWhy(w *operations.Why) {
 		fmt.Fprintln(out, "no rule counts by these parameters; check their names in the rule files")
 	}
 	for i := range w.Rules {
-		r := &w.Rules[i]
-		label := strconv.FormatInt(r.Rule, 10)
-		if r.Name != "" {
-			label += " (" + r.Name + ")"
-		}
-		display.Printf(out, "\nrule %s\n", label)
-		if r.Identity != nil {
-			display.Printf(out, "  identity   %s\n", r.Identity)
-		}
-		if r.Counted {
-			display.Printf(out, "  counter    %s\n", counterText(r))
-		}
-		p.writeLent(r.Lent)
-		if r.Exception != "" {
-			display.Printf(out, "  exception  %s\n", r.Exception)
-		}
-		display.Printf(out, "  why        %s\n", whyText(r))
+		p.writeWhyRule(&w.Rules[i])
 	}
 	if len(w.Refusals) > 0 {
 		display.Printf(out, "\nlast refusals at this instance\n")
@@ -168,6 +152,26 @@ func (p *program) writeWhy(w *operations.Why) {
 		}
 		display.Printf(out, "  %s  %s at %s\n", r.At.Format(time.RFC3339), by, r.Door)
 	}
+}
+
+// writeWhyRule writes what a rule does with the requests of the question.
+func (p *program) writeWhyRule(r *operations.WhyRule) {
+	label := strconv.FormatInt(r.Rule, 10)
+	if r.Name != "" {
+		label += " (" + r.Name + ")"
+	}
+	display.Printf(p.stdout, "\nrule %s\n", label)
+	if r.Identity != nil {
+		display.Printf(p.stdout, "  identity   %s\n", r.Identity)
+	}
+	if r.Counted {
+		display.Printf(p.stdout, "  counter    %s\n", counterText(r))
+	}
+	p.writeLent(r.Lent)
+	if r.Exception != "" {
+		display.Printf(p.stdout, "  exception  %s\n", r.Exception)
+	}
+	display.Printf(p.stdout, "  why        %s\n", whyText(r))
 }
 
 // writeLent writes what gateways hold of a limit, nothing if none holds any.
