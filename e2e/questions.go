@@ -67,7 +67,7 @@ func AdminQuestions() []AdminQuestion {
 		post("why of a request", "why", `{"request":{"target":"/","peer":"192.0.2.1","headers":{"X-User-Id":["ann"]}}}`),
 		with(post("replay", "replay", `{"since_ms":3600000,`+draft(valid.String()))),
 		refused(http.StatusBadRequest, post("exceptions/prepare", "exceptions/prepare", `{"exceptions":[`+strings.Repeat(`{"rule":1,"identity":{"uid":"a"}},`, ReaderBody/40)+`{}]}`)),
-		refused(http.StatusConflict, with(post("exceptions in a batch", "exceptions", `{"for_ms":1000,"exceptions":[`+strings.Join(batch, ",")+`]}`))), // of those of another caller
+		refused(http.StatusConflict, with(post("exceptions in a batch", "exceptions", `{"for_ms":1000,"exceptions":[`+strings.Join(batch, ",")+`]}`))), // another caller has changed exceptions since
 		get("rules"), get("bans"), get("exceptions?search=" + words), get("top?limit=100"), get("traffic"), get("audit"), get("words"), get("openapi.yaml"),
 	}
 }

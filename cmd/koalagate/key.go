@@ -75,7 +75,8 @@ func (k *keyFlags) addZone(c *cobra.Command) {
 	c.Flags().StringVar(&k.timezone, "timezone", rules.DefaultTimezone, "time `ZONE` of dates, as the rules state it")
 }
 
-// check checks the flags. The others are those that have an effect without published rules.
+// check checks the flags. Unless isPublished, only --table, --timezone and the flags in others have
+// an effect.
 func (k *keyFlags) check(c *cobra.Command, isPublished bool, name string, others ...string) error {
 	if k.table == "" {
 		return errors.New("missing --table FILE, the table of the keys")

@@ -179,8 +179,8 @@ func placeOf(l fleet.ListFile) string {
 	return path.Join(path.Dir(l.Source), l.Path)
 }
 
-// tablesAt returns the lists at a path: those that are exactly there, or else those whose path
-// ends with it, or it with theirs.
+// tablesAt returns the lists with this path. If there is none, it returns the lists of which one
+// path ends with the other.
 func tablesAt(lists []fleet.ListFile, at string) []fleet.ListFile {
 	var exact, near []fleet.ListFile
 	for _, l := range lists {

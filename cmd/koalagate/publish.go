@@ -40,7 +40,7 @@ func (b *publishing) add(c *cobra.Command) {
 	c.Flags().Var(&b.format, "format", "`FORMAT` of the result: text or json (docs/formats.md)")
 }
 
-// addVersion adds the flags but that of the result.
+// addVersion adds the flags of a version, without --result.
 func (b *publishing) addVersion(c *cobra.Command) {
 	b.format = choice{value: "text", among: []string{"text", "json"}}
 	b.instance.add(c)

@@ -28,7 +28,7 @@ func record(trail *audit.Trail, events *traffic.Recorder, r *http.Request, actio
 	events.Send(traffic.EventChange, change)
 }
 
-// maxAuthor is the maximum length of an author, in bytes: as long as that of a version.
+// maxAuthor is the maximum length of an author, in bytes. Authors of versions have the same maximum.
 const maxAuthor = 256
 
 // authorOf returns the author of a change: the name in the caller's certificate, else

@@ -148,11 +148,7 @@ func milliseconds(n int64) time.Duration {
 
 // progress answers what became of a proposed version.
 func (s *server) progress(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.member()
-	if err != nil {
-		return err
-	}
-	number, err := numberIn(r, "number")
+	m, number, err := s.versionIn(r)
 	if err != nil {
 		return err
 	}
@@ -172,11 +168,7 @@ func (s *server) progress(w http.ResponseWriter, r *http.Request) error {
 
 // enforce brings a signed version into force that is ready, and answers what became of it.
 func (s *server) enforce(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.member()
-	if err != nil {
-		return err
-	}
-	number, err := numberIn(r, "number")
+	m, number, err := s.versionIn(r)
 	if err != nil {
 		return err
 	}

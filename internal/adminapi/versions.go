@@ -169,6 +169,15 @@ func versionOf(m *fleet.Manifest) Version {
 	return Version{Version: m.Number, Hash: m.Hash, Author: m.Author, Note: m.Note, At: m.At, Rules: m.Rules}
 }
 
+// versionIn returns the member of the fleet, and the number of a version in the path of a request.
+func (s *server) versionIn(r *http.Request) (m *fleet.Member, number uint64, err error) {
+	if m, err = s.member(); err != nil {
+		return nil, 0, err
+	}
+	number, err = numberIn(r, "number")
+	return m, number, err
+}
+
 // numberIn returns a number in the path of a request.
 func numberIn(r *http.Request, name string) (uint64, error) {
 	n, err := strconv.ParseUint(r.PathValue(name), 10, 53)
@@ -243,11 +252,7 @@ func (s *server) difference(w http.ResponseWriter, r *http.Request) error {
 // content answers with a content of a version, as it is. It needs the token for changes: tables
 // have data that no other answer has.
 func (s *server) content(w http.ResponseWriter, r *http.Request) error {
-	m, err := s.member()
-	if err != nil {
-		return err
-	}
-	number, err := numberIn(r, "number")
+	m, number, err := s.versionIn(r)
 	if err != nil {
 		return err
 	}

@@ -121,6 +121,6 @@ func TestLargeTable(t *testing.T) {
 	t.Logf("a key in a table of %d rows: %s", n, time.Since(began))
 	text, err := ReadFile(path)
 	if err != nil || string(text) != b.String()+hash1+",\n" {
-		t.Errorf("%v, %d bytes; want those of before and a row", err, len(text))
+		t.Errorf("%v, %d bytes; want the former bytes and a row", err, len(text))
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The check digits are those of the CRC-32 in base62, as other programs compute them.
+// The check digits are the CRC-32 in base62, as other programs compute it.
 func TestKeysHaveKnownCheckDigits(t *testing.T) {
 	for text, want := range map[string]string{
 		"123456789": "3jZRME", // CRC-32 cbf43926

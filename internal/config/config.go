@@ -226,7 +226,7 @@ type Config struct {
 	// DecisionLogParams lists the parameters whose values are written unchanged: all,
 	// masked for door, domain, method, scheme, path (without its query), the values that
 	// [routes] sets and the outcomes jwt.NAME of [tokens] alone, strict for door alone, or the
-	// names of further parameters, such as those of claims. Other values are replaced by
+	// names of further parameters, such as claims. Other values are replaced by
 	// pseudonyms, which are equal for equal values until the process ends.
 	DecisionLogParams []string `koanf:"decision_log_params" validate:"min=1,dive,required"`
 	// DecisionLogMaxSize is the size at which the file is rotated, in bytes.

@@ -91,24 +91,21 @@ func AppendTrueFact(b []byte, name string) []byte {
 
 // AppendNumbersFact appends an entry with a list of numbers to the map of a Struct.
 func AppendNumbersFact(b []byte, name string, numbers []int64) []byte {
-	b, entry, value := beginFact(b, name)
-	b, list := Begin(b, valueList)
-	for _, n := range numbers {
-		var element int
-		b, element = Begin(b, listValues)
-		b = End(appendNumber(b, n), element)
-	}
-	return endFact(End(b, list), entry, value)
+	return appendListFact(b, name, numbers, appendNumber)
 }
 
 // AppendTextsFact appends an entry with a list of texts to the map of a Struct.
 func AppendTextsFact(b []byte, name string, texts []string) []byte {
+	return appendListFact(b, name, texts, func(b []byte, s string) []byte { return AppendText(b, valueString, s) })
+}
+
+func appendListFact[T any](b []byte, name string, elements []T, appendValue func([]byte, T) []byte) []byte {
 	b, entry, value := beginFact(b, name)
 	b, list := Begin(b, valueList)
-	for _, s := range texts {
+	for _, e := range elements {
 		var element int
 		b, element = Begin(b, listValues)
-		b = End(AppendText(b, valueString, s), element)
+		b = End(appendValue(b, e), element)
 	}
 	return endFact(End(b, list), entry, value)
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,31 +20,18 @@ func TestInvalidTokensDelayNobody(t *testing.T) {
 	r := newRotation(t)
 	r.publish(0)
 	v := tokens.New(r.terms(), r.source(), tokens.Options{Now: r.clock.Now, Remembered: 1000})
-	var senders sync.WaitGroup
 	var flooded atomic.Int64
-	stop := make(chan struct{})
 	signed, unknown := r.token(0, "eve"), r.token(1, "eve")
-	for sender := range rotationSenders {
-		senders.Go(func() {
-			for n := 0; ; n++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				text := []string{signed, unknown}[n%2]
-				head, _, _ := strings.Cut(text, ".")
-				payload := fmt.Sprintf(`{"iss":"https://id.example.com/","aud":"api","sub":"eve-%d-%d","exp":4000000000}`, sender, n)
-				text = head + "." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + text[strings.LastIndexByte(text, '.'):]
-				if outcome, _ := v.Verify(text); outcome != rules.JWTInvalid {
-					t.Errorf("a forged token is %v", outcome)
-				}
-				flooded.Add(1)
-			}
-		})
-	}
-	defer senders.Wait()
-	defer close(stop)
+	defer startSenders(func(sender, n int) {
+		text := []string{signed, unknown}[n%2]
+		head, _, _ := strings.Cut(text, ".")
+		payload := fmt.Sprintf(`{"iss":"https://id.example.com/","aud":"api","sub":"eve-%d-%d","exp":4000000000}`, sender, n)
+		text = head + "." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + text[strings.LastIndexByte(text, '.'):]
+		if outcome, _ := v.Verify(text); outcome != rules.JWTInvalid {
+			t.Errorf("a forged token is %v", outcome)
+		}
+		flooded.Add(1)
+	})()
 	until(t, "the flood", func() bool { return flooded.Load() > 100 })
 	before, began := r.issuer.requests(), r.clock.Now()
 	for n := range 500 {

@@ -48,22 +48,7 @@ func TestKeysRotateUnderLoad(t *testing.T) {
 	v := tokens.New(r.terms(), r.source(), tokens.Options{Now: r.clock.Now, Remembered: 1000})
 	r.phase.Store(&phase{valid: []int{0}})
 
-	var senders sync.WaitGroup
-	stop := make(chan struct{})
-	for sender := range rotationSenders {
-		senders.Go(func() {
-			for n := 0; ; n++ {
-				select {
-				case <-stop:
-					return
-				default:
-					r.send(v, sender, n)
-				}
-			}
-		})
-	}
-	defer senders.Wait()
-	defer close(stop)
+	defer startSenders(func(sender, n int) { r.send(v, sender, n) })()
 	const parts = 3*3 + 1 // of the requests: between changes of keys
 	part := func(p *phase) {
 		r.phase.Store(p)
@@ -96,6 +81,26 @@ func TestKeysRotateUnderLoad(t *testing.T) {
 		t.Errorf("only %d of %d tokens were accepted", n, r.sent.Load())
 	}
 	t.Logf("%d requests, %d tokens accepted, %d refused", r.sent.Load(), r.accepted.Load(), r.refused.Load())
+}
+
+// startSenders calls send for each sender, with growing n, until stop is called, which waits for
+// the senders.
+func startSenders(send func(sender, n int)) (stop func()) {
+	var senders sync.WaitGroup
+	stopped := make(chan struct{})
+	for sender := range rotationSenders {
+		senders.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stopped:
+					return
+				default:
+					send(sender, n)
+				}
+			}
+		})
+	}
+	return func() { close(stopped); senders.Wait() }
 }
 
 // phase says which keys requests may rely on. Others may be accepted or refused.
