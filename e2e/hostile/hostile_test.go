@@ -157,6 +157,9 @@ func (d *differential) round(t *testing.T, requests []rig.HostileRequest) {
 		}
 		t.Errorf("the application got %s %q of %q without its trace", entry.Method, entry.Target, entry.Host)
 	}
+	for _, entry := range entries[pipelined] {
+		t.Errorf("the application got %s %q of %q, which is refused", entry.Method, entry.Target, entry.Host)
+	}
 	d.tried += len(requests)
 }
 

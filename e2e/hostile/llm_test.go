@@ -2,6 +2,7 @@ package hostile_test
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/koalagate/koalagate/e2e"
@@ -69,8 +70,10 @@ rule : [count]  [domain=llm; budget=tokens; remote_address=+] [time=3600; count=
 			wrong := claimed(entry, user)
 			switch decided := decisions[trace]; {
 			case exempt(entry.Target):
-			case wrong == "" && (len(decided) != 1 || decided[0].Verdict != "allow"):
-				wrong = "koalagate did not admit it once"
+			case wrong == "" && (len(decided) != len(list) || len(list) > 1 && trace != pipelined):
+				wrong = "koalagate did not decide it once"
+			case wrong == "" && slices.ContainsFunc(decided, func(d hostileDecision) bool { return d.Verdict != "allow" }):
+				wrong = "koalagate did not admit it"
 			case entry.Path == "/several":
 				wrong = "a request for several answers"
 			default:

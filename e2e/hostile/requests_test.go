@@ -89,13 +89,17 @@ var hostileHeaders = []string{
 	"Client-Cert-Chain: :MIIB:", "Client_Cert: :MIIB:",
 }
 
+// pipelined is the trace of requests in the bodies of others. A gateway that ends the body
+// where the attacker says takes them for the connection's next requests.
+const pipelined = "pipelined"
+
 var hostileBodies = []string{
 	"Transfer-Encoding: chunked\r\n\r\n0", "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0", "Transfer-Encoding: xchunked\r\n\r\n0",
 	"Transfer-Encoding: gzip, chunked\r\n\r\n0", "Content-Length: 0\r\nContent-Length: 3\r\n\r\nabc", "Content-Length: +3\r\n\r\nabc",
 	"Transfer-Encoding : chunked\r\n\r\n0", "Transfer-Encoding: chunked\r\n\r\n5;ext=1\r\nabcde\r\n0",
 	"Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\nX-User-Id: neighbor\r\nHost: blocked.example", "Transfer-Encoding:\x0bchunked\r\n\r\n0",
-	"Content-Length: 0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: blocked.example\r\nX: y",
-	"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: blocked.example\r\nX: y",
+	"Content-Length: 0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: blocked.example\r\nX-Trace: " + pipelined,
+	"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: blocked.example\r\nX-Trace: " + pipelined,
 }
 
 // hostileRandom composes a request of unusual parts.
