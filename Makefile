@@ -82,7 +82,7 @@ test: tools ## vet, and run every test against the real programs, with the race 
 	exit $$status
 
 .PHONY: verify
-verify: tools ## the long form of the tests; keeps the results in docs/verify
+verify: tools ## the long form of the tests; keeps the results in docs/reports/verify
 	@e2e/verify.sh
 
 # The programs of this target take minutes to build, so that `make tools` leaves them out.
@@ -100,12 +100,12 @@ page: ## build the page for operators from internal/page/web
 MINUTES ?= 60
 
 .PHONY: soak
-soak: tools build ## run two instances for MINUTES (60) under load, reloads, restarts and attacks; writes docs/soak.md
+soak: tools build ## run two instances for MINUTES (60) under load, reloads, restarts and attacks; writes docs/reports/soak.md
 	@go build -o bin/soak ./e2e/soak && exec bin/soak -minutes $(MINUTES) -commit $$(git describe --always --dirty --exclude "*")
 
 .PHONY: fuzz
-fuzz: ## run every fuzz target for FUZZTIME (10m) each; writes docs/fuzz.md
-	@e2e/fuzz.sh $(FUZZTIME) docs/fuzz.md
+fuzz: ## run every fuzz target for FUZZTIME (10m) each; writes docs/reports/fuzz.md
+	@e2e/fuzz.sh $(FUZZTIME) docs/reports/fuzz.md
 
 .PHONY: bench
 bench: tools ## measure the promised performance and write it to docs; BENCH=REGEXP runs Go benchmarks instead
@@ -116,8 +116,8 @@ else
 endif
 
 .PHONY: house
-house: tools ## count the places that one request, and one idea, lives in; writes docs/house.md
-	@go run ./bench/house -o docs/house.md
+house: tools ## count the places that one request, and one idea, lives in; writes docs/reports/house.md
+	@go run ./bench/house -o docs/reports/house.md
 
 .PHONY: lint
 lint: $(GOLANGCI) $(PROMTOOL) ## golangci-lint with gofumpt, shellcheck and promtool

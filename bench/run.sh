@@ -17,18 +17,18 @@ if [[ ${1:-} == -short ]]; then
   exit
 fi
 
-go run ./bench/load -ratelimit "$peer" -o docs/bench-load.md
+go run ./bench/load -ratelimit "$peer" -o docs/reports/bench-load.md
 
-go run ./bench/hostile -o docs/bench-hostile.md
+go run ./bench/hostile -o docs/reports/bench-hostile.md
 
-go run ./bench/operators -o docs/bench-operators.md
+go run ./bench/operators -o docs/reports/bench-operators.md
 
-go run ./bench/scale -o docs/bench-scale.md
+go run ./bench/scale -o docs/reports/bench-scale.md
 
-mkdir -p docs/bench
-echo "micro-benchmarks: docs/bench/micro.txt"
+mkdir -p docs/reports
+echo "micro-benchmarks: docs/reports/micro.txt"
 # bench/language measures word lists, which take long to build.
 go test -run '^$' -bench . -skip WordList -benchmem -benchtime 50ms -count 6 "${packages[@]}" |
-  grep -E '^(Benchmark.* ns/op|goos|goarch|pkg|cpu)' >docs/bench/micro.txt
+  grep -E '^(Benchmark.* ns/op|goos|goarch|pkg|cpu)' >docs/reports/micro.txt
 
-go run ./bench/language -o docs/bench-rules.md
+go run ./bench/language -o docs/reports/bench-rules.md

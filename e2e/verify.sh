@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The long form of the tests: everything in `make test`, every package with a long
 # form in that form, and every fuzz target for some time. If one
-# fails, the others still run. Commands, durations and output are kept in docs/verify
+# fails, the others still run. Commands, durations and output are kept in docs/reports/verify
 # by date and commit, and the exit status is 0 if all passed.
 #
 # FUZZTIME is the time for each fuzz target, 30s by default; FUZZ_JOBS the number of
@@ -59,8 +59,8 @@ cat "$toxic_report" >>"$report"
 cat "$toxic_table" >>"$table"
 FUZZ_JOBS=${FUZZ_JOBS:-$(nproc)} show e2e/fuzz.sh "${FUZZTIME:-30s}"
 
-mkdir -p docs/verify
-kept=docs/verify/$(date -u +%F)-$commit.md
+mkdir -p docs/reports/verify
+kept=docs/reports/verify/$(date -u +%F)-$commit.md
 {
   echo "# Verification"
   echo

@@ -2,7 +2,7 @@
 // peers: the latency of paced decisions at an HTTP and a gRPC door during each attack of
 // package e2e, and during all of them, next to a calm instance.
 //
-//	go run ./bench/hostile [-o docs/bench-hostile.md] [-only REGEXP] [-rounds N] [-span DURATION]
+//	go run ./bench/hostile [-o docs/reports/bench-hostile.md] [-only REGEXP] [-rounds N] [-span DURATION]
 //
 // All programs listen on loopback, share the machine, and stop with this one.
 package main
@@ -240,7 +240,7 @@ Written by %s at commit %s, %s, %s, %s/%s, %d × %s.
 
 One caller of %s and one of the rate limit service make %d decisions per second each,
 with counters in Redis, while peers attack the same instance from another address
-([bounds.md](bounds.md)). Attackers, callers, Redis and the instance share the machine;
+([bounds.md](../bounds.md)). Attackers, callers, Redis and the instance share the machine;
 attackers run at a lower priority. The load average was %s before the run:
 above 1 there was other load, and times are not reliable. Attacks are made alternately, %d
 rounds of %v each. Figures are medians of rounds, with minimum and maximum in parentheses.

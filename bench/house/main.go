@@ -2,7 +2,7 @@
 // crosses, and in how many one idea lives.
 //
 //	go run ./bench/house                counts, and prints the report
-//	go run ./bench/house -o FILE        also writes it: `make house` writes docs/house.md
+//	go run ./bench/house -o FILE        also writes it: `make house` writes docs/reports/house.md
 //	go run ./bench/house -change REV    lists the files that a commit, or A..B, changes
 //
 // What counts:

@@ -3,7 +3,7 @@
 // quickly, long word lists and tables are small and fast, and a reload does not slow
 // decisions. It writes a report of the figures and goals.
 //
-//	go run ./bench/language [-o docs/bench-rules.md] [-entries 10000000] [-only REGEXP]
+//	go run ./bench/language [-o docs/reports/bench-rules.md] [-entries 10000000] [-only REGEXP]
 //
 // Times are CPU time, so that other load on the machine has little effect, except for
 // the reload, which measures latency.

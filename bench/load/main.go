@@ -4,7 +4,7 @@
 // whose answer is constant, with optimizations switched off, and with other rate limit
 // services.
 //
-//	go run ./bench/load [-o docs/bench-load.md] [-short] [-only REGEXP]
+//	go run ./bench/load [-o docs/reports/bench-load.md] [-short] [-only REGEXP]
 //	go run ./bench/load -earlier BINARY [-only REGEXP] [-rounds N]
 //	go run ./bench/load -target ADDR -peer ADDR [-traffic NAME] [-callers N] [-rate N]
 //

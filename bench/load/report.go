@@ -115,7 +115,7 @@ reliable.
 Service, Redis and callers share the machine. Subjects of a section run
 alternately, %d rounds of %v each after a warm-up. Figures are medians; ratios are
 taken round by round: the median and, in parentheses, minimum and maximum. CPU is
-the time of all processors, user and system. [performance.md](performance.md)
+the time of all processors, user and system. [performance.md](../performance.md)
 explains the method.
 `,
 		"`make bench`", origin.Commit(ctx, "*.go", "*.lua", "go.mod"), time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), origin.Processor(), redis, took.Round(time.Second),

@@ -2,7 +2,7 @@
 // at an instance with one processor while each path of the admin API gets its largest and
 // worst input, next to a calm instance.
 //
-//	go run ./bench/operators [-o docs/bench-operators.md] [-span DURATION]
+//	go run ./bench/operators [-o docs/reports/bench-operators.md] [-span DURATION]
 //
 // All programs listen on loopback, share the machine, and stop with this one.
 package main
@@ -103,7 +103,7 @@ Written by %s at commit %s, %s, %s, %s/%s, %d × %s.
 
 One caller of %s makes a check every %v at an instance with GOMAXPROCS=1, %d rules and
 counters in Redis, while %d callers of the admin API repeat the largest and worst input of
-one path ([bounds.md](bounds.md)). All programs share the machine; operators run at a lower
+one path ([bounds.md](../bounds.md)). All programs share the machine; operators run at a lower
 priority. The load average was %s
 before the run: above 1 there was other load, and times are not reliable. Each line has %v
 without and %v with these callers. The goal is a 99th percentile within %g times of the calm one.

@@ -2,7 +2,7 @@
 // three nodes: decisions per second of 1, 2, 4 and 8 instances, and what a decision costs
 // Redis, with and without leases. It writes a report.
 //
-//	go run ./bench/scale [-o docs/bench-scale.md] [-short] [-only REGEXP]
+//	go run ./bench/scale [-o docs/reports/bench-scale.md] [-short] [-only REGEXP]
 //
 // An instance is a process with a koalagate.Gate and 32 callers, so that no gateway and no
 // gRPC takes the processors that Redis needs. All programs listen on loopback, and stop

@@ -32,7 +32,7 @@ koalagate.Gate and %d callers, each of which makes the next call when it has an 
 the time of all processors, user and system, per decision. *Redis could serve* is what Redis
 would reach if it had a processor of its own, for a Cluster one for each node:
 1,000,000 / CPU of the busiest node per decision. Medians of %d rounds of %v.
-[performance.md](performance.md#scale) explains the model.
+[performance.md](../performance.md#scale) explains the model.
 `,
 		"`go run ./bench/scale`", origin.Commit(ctx, "*.go", "*.lua", "go.mod"), time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH,
 		runtime.NumCPU(), origin.Processor(), origin.Load(), callers, o.rounds, o.span)

@@ -21,7 +21,7 @@ import (
 
 func main() {
 	minutes := flag.Float64("minutes", 60, "the duration")
-	report := flag.String("o", "docs/soak.md", "write the report to this `FILE`")
+	report := flag.String("o", "docs/reports/soak.md", "write the report to this `FILE`")
 	binary := flag.String("binary", "bin/koalagate", "the `FILE` of the service, below the module")
 	commit := flag.String("commit", "", "the commit, for the report")
 	flag.Parse()

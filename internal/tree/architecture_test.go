@@ -45,11 +45,11 @@ func TestArchitectureNamesExistingFiles(t *testing.T) {
 	}
 }
 
-// measured is a call in docs/house.md, as the runtime names it.
+// measured is a call in docs/reports/house.md, as the runtime names it.
 var measured = regexp.MustCompile("(?m)^\\d+\\. `([a-z0-9/_]+)\\.(?:\\(\\*?([A-Za-z]+)\\)\\.)?([A-Za-z]+)`$")
 
 // TestWalkFollowsTheMeasuredCalls holds the walk of ARCHITECTURE.md to the calls of a real
-// request, which docs/house.md lists: the walk names them in their order, as far as it
+// request, which docs/reports/house.md lists: the walk names them in their order, as far as it
 // names them, and it names a third of them.
 func TestWalkFollowsTheMeasuredCalls(t *testing.T) {
 	_, walk, _ := strings.Cut(readText(t, "ARCHITECTURE.md"), "\n## One request, step by step\n")
@@ -60,9 +60,9 @@ func TestWalkFollowsTheMeasuredCalls(t *testing.T) {
 			place[name] = i + 1
 		}
 	}
-	calls := measured.FindAllStringSubmatch(readText(t, "docs/house.md"), -1)
+	calls := measured.FindAllStringSubmatch(readText(t, "docs/reports/house.md"), -1)
 	if len(calls) == 0 {
-		t.Fatal("docs/house.md lists no calls; `make house` writes them")
+		t.Fatal("docs/reports/house.md lists no calls; `make house` writes them")
 	}
 	named, last := 0, ""
 	for _, c := range calls {
@@ -80,7 +80,7 @@ func TestWalkFollowsTheMeasuredCalls(t *testing.T) {
 		last = name
 	}
 	if 3*named < len(calls) {
-		t.Errorf("ARCHITECTURE.md names %d of the %d calls of a request in docs/house.md; want a third of them", named, len(calls))
+		t.Errorf("ARCHITECTURE.md names %d of the %d calls of a request in docs/reports/house.md; want a third of them", named, len(calls))
 	}
 }
 

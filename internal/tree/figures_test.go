@@ -13,7 +13,7 @@ import (
 
 // reports are the pages of measurements, with the goals of their programs, and the page about how to
 // read them.
-var reports = regexp.MustCompile(`^docs/(bench-.*|performance|house|soak|fuzz|verify/.*)\.md$`)
+var reports = regexp.MustCompile(`^docs/(performance|reports/.*)\.md$`)
 
 // usersPages returns the texts of the pages for users by their paths.
 func usersPages(t *testing.T) map[string]string {
@@ -44,7 +44,7 @@ func usersPages(t *testing.T) map[string]string {
 // The pages state the figures of the comparison with envoyproxy/ratelimit as the kept report has
 // them.
 func TestComparisonsAreOfTheKeptReport(t *testing.T) {
-	report, err := os.ReadFile("docs/bench-load.md")
+	report, err := os.ReadFile("docs/reports/bench-load.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestComparisonsAreOfTheKeptReport(t *testing.T) {
 	}
 	calls := column("calls/s")
 	if len(calls) != 2 {
-		t.Fatalf("docs/bench-load.md compares the calls as %v; want two figures", calls)
+		t.Fatalf("docs/reports/bench-load.md compares the calls as %v; want two figures", calls)
 	}
 	statement := regexp.MustCompile(`(\d+\.\d+)\s+times\s+the\s+calls`)
 	stated := 0
@@ -65,7 +65,7 @@ func TestComparisonsAreOfTheKeptReport(t *testing.T) {
 		for _, m := range statement.FindAllStringSubmatch(text, -1) {
 			stated++
 			if !slices.Contains(calls, m[1]) {
-				t.Errorf("%s: %s times the calls; docs/bench-load.md has %v", path, m[1], calls)
+				t.Errorf("%s: %s times the calls; docs/reports/bench-load.md has %v", path, m[1], calls)
 			}
 		}
 	}
