@@ -143,43 +143,6 @@ if used[LEAK] then
     end
   end
 
-  -- Returns the state with n more hits, or fewer if n is negative, in exactly the run of
-  -- an instant: the newest may be another caller's. All numbers from there on change, so
-  -- those runs are read out of the log. If there are more than far of them, none are taken,
-  -- and more hits join the first of those.
-  local function shift(s, r, now, instant, n, far)
-    if s.banned or n == 0 then return s end
-    local p, hits = pruned(s, r, now)
-    local all = length(p)
-    local i = after(p, 0, all, instant - 1)
-    if hits == 0 or i >= all or run(p, i) ~= instant then return s end
-    if all - i > far then
-      if n < 0 then return s end
-      i = all - far
-    end
-    local _, upto = run(p, i)
-    local of_run = between(up_to(p, i), upto)
-    n = math.min(math.max(n, -of_run), 9007199254740991 - hits)
-    local runs, kept, logged = p.runs, {}, p.tail - p.head
-    if i < logged then
-      runs = redis.call('GETRANGE', p.log, (p.head + i) * 13, p.tail * 13 - 1) .. runs
-      p.tail = p.head + i
-    else
-      kept[1] = string.sub(runs, 1, (i - logged) * 13)
-      runs = string.sub(runs, (i - logged) * 13 + 1)
-    end
-    for from = n == -of_run and 13 + 1 or 1, #runs, 13 do
-      local at, number = struct.unpack('>I6I7', runs, from)
-      kept[#kept + 1] = struct.pack('>I6I7', at, n < 0 and (number + n) % 9007199254740992 or forward(number, n))
-    end
-    p.runs, p.oldest = table.concat(kept), nil
-    all = length(p)
-    if all > 0 then
-      p.gone = run(p, all - 1) + r.time
-      return p
-    end
-  end
-
   -- Returns the state that is banned until an instant. Its body is empty.
   local function banned(till, log)
     return {before = 0, head = 0, tail = 0, start = 0, moved = 0, expires = 0, runs = '', log = log, gone = till, banned = till}
@@ -201,11 +164,6 @@ if used[LEAK] then
       return admits, limit, hits < limit and limit - hits or 0, hits > 0 and newest + r.time - now or 0, retry, hits
     end,
 
-    ban = function(s, r, now)
-      if s.banned and now < s.banned then return s end
-      return banned(now + r.ban, s.log)
-    end,
-
     add = function(s, r, now)
       if s.banned and now < s.banned then return s end
       local p, hits, newest, total = pruned(s, r, now)
@@ -220,40 +178,6 @@ if used[LEAK] then
       if #p.runs > 4096 * 13 then error('its log is not named') end -- most in a value whose log is not in KEYS
       return p
     end,
-
-    refund = function(s, r, now)
-      if s.banned then return s end
-      local p, hits, newest_at = pruned(s, r, now)
-      local left = hits - r.weight
-      if left <= 0 then return nil end
-      local last = reaching(p, 0, left)
-      local at = math.min(run(p, last), newest_at)
-      local newest = struct.pack('>I6I7', at, forward(p.before, left))
-      local logged = p.tail - p.head
-      if last >= logged then
-        p.runs = string.sub(p.runs, 1, (last - logged) * 13) .. newest
-      else
-        p.tail, p.runs = p.head + last, newest
-      end
-      p.gone = at + r.time
-      return p
-    end,
-
-    undo_record = function(_, s)
-      local at = run(s, length(s) - 1)
-      return 1, at, 0, 0
-    end,
-
-    -- The run that is given back is among the newest 256, the run that is settled among 2048.
-    give_back = function(s, r, now, _, _, instant) return shift(s, r, now, instant, -r.weight, 256) end,
-
-    mark = function(s, r)
-      if r.weight == 0 then return 0, 0 end
-      local at = run(s, length(s) - 1)
-      return at, 0
-    end,
-
-    settle = function(s, r, now, hits, instant) return shift(s, r, now, instant, hits - r.weight, 2048) end,
 
     decode = function(body, till, log, far)
       if body == '' then return banned(till, log) end
@@ -285,4 +209,84 @@ if used[LEAK] then
       return head .. s.runs, s.gone
     end,
   }
+
+  if others then
+    local leak = methods[LEAK]
+
+    -- Returns the state with n more hits, or fewer if n is negative, in exactly the run of
+    -- an instant: the newest may be another caller's. All numbers from there on change, so
+    -- those runs are read out of the log. If there are more than far of them, none are taken,
+    -- and more hits join the first of those.
+    local function shift(s, r, now, instant, n, far)
+      if s.banned or n == 0 then return s end
+      local p, hits = pruned(s, r, now)
+      local all = length(p)
+      local i = after(p, 0, all, instant - 1)
+      if hits == 0 or i >= all or run(p, i) ~= instant then return s end
+      if all - i > far then
+        if n < 0 then return s end
+        i = all - far
+      end
+      local _, upto = run(p, i)
+      local of_run = between(up_to(p, i), upto)
+      n = math.min(math.max(n, -of_run), 9007199254740991 - hits)
+      local runs, kept, logged = p.runs, {}, p.tail - p.head
+      if i < logged then
+        runs = redis.call('GETRANGE', p.log, (p.head + i) * 13, p.tail * 13 - 1) .. runs
+        p.tail = p.head + i
+      else
+        kept[1] = string.sub(runs, 1, (i - logged) * 13)
+        runs = string.sub(runs, (i - logged) * 13 + 1)
+      end
+      for from = n == -of_run and 13 + 1 or 1, #runs, 13 do
+        local at, number = struct.unpack('>I6I7', runs, from)
+        kept[#kept + 1] = struct.pack('>I6I7', at, n < 0 and (number + n) % 9007199254740992 or forward(number, n))
+      end
+      p.runs, p.oldest = table.concat(kept), nil
+      all = length(p)
+      if all > 0 then
+        p.gone = run(p, all - 1) + r.time
+        return p
+      end
+    end
+
+    leak.ban = function(s, r, now)
+      if s.banned and now < s.banned then return s end
+      return banned(now + r.ban, s.log)
+    end
+
+    leak.refund = function(s, r, now)
+      if s.banned then return s end
+      local p, hits, newest_at = pruned(s, r, now)
+      local left = hits - r.weight
+      if left <= 0 then return nil end
+      local last = reaching(p, 0, left)
+      local at = math.min(run(p, last), newest_at)
+      local newest = struct.pack('>I6I7', at, forward(p.before, left))
+      local logged = p.tail - p.head
+      if last >= logged then
+        p.runs = string.sub(p.runs, 1, (last - logged) * 13) .. newest
+      else
+        p.tail, p.runs = p.head + last, newest
+      end
+      p.gone = at + r.time
+      return p
+    end
+
+    leak.undo_record = function(_, s)
+      local at = run(s, length(s) - 1)
+      return 1, at, 0, 0
+    end
+
+    -- The run that is given back is among the newest 256, the run that is settled among 2048.
+    leak.give_back = function(s, r, now, _, _, instant) return shift(s, r, now, instant, -r.weight, 256) end
+
+    leak.mark = function(s, r)
+      if r.weight == 0 then return 0, 0 end
+      local at = run(s, length(s) - 1)
+      return at, 0
+    end
+
+    leak.settle = function(s, r, now, hits, instant) return shift(s, r, now, instant, hits - r.weight, 2048) end
+  end
 end

@@ -208,6 +208,7 @@ for i = 1, plan[5] do
     local flags, size = plan[cursor], plan[cursor + 1]
     local set = {false, refund = flags % 2 == 1, allows = flags >= 2, number = s - 1}
     if size == 0 or flags ~= 2 and not settles then plain = false end
+    if set.refund then used.others = true end
     if size == 0 then set[1] = nil end
     cursor = cursor + 2
     for j = 1, size do

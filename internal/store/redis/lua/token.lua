@@ -69,78 +69,6 @@ if used[TOKEN] then
       return state(s, r, now, level - r.weight * r.time, size)
     end,
 
-    refund = function(s, r, now)
-      local level, size = level_at(s, r, now)
-      if level == size then return s end
-      if r.weight > div_down(size - level, r.time) then return state(s, r, now, size, size) end
-      return state(s, r, now, level + r.weight * r.time, size)
-    end,
-
-    -- Returns the state of a bucket that is filled to burst less held at most.
-    bound = function(s, r, now, held)
-      local level, size = level_at(s, r, now)
-      local most = math.max(size - held * r.time, 0)
-      return level > most and state(s, r, now, most, size) or s
-    end,
-
-    -- Returns the state with more in the bucket.
-    shift = function(s, r, now, more)
-      local level, size = level_at(s, r, now)
-      return state(s, r, now, level + more, size)
-    end,
-
-    -- Returns the state of a bucket that lacks so much of its size at least.
-    lack = function(s, r, now, missing)
-      local level, size = level_at(s, r, now)
-      return state(s, r, now, math.min(level, size - missing), size)
-    end,
-
-    level = level_at,
-
-    undo_record = function(before, s, now, r)
-      local level, size = level_at(before, r, now)
-      return 1, s.at, size - level, 0
-    end,
-
-    -- Without the take, the bucket would have been fuller, and might have lost a part of
-    -- the refill since. So a take gives back its tokens less that refill:
-    --   given back = tokens - count * elapsed
-    -- A take that waited, or that has a receipt, knows that the bucket was not full: it
-    -- gives back what would not have overflowed if no other call had used the bucket:
-    --   given back = tokens + missing - count * elapsed, at most tokens
-    -- missing is what the bucket lacked before the take.
-    give_back = function(s, r, now, waited, _, at, missing)
-      local level, size = level_at(s, r, now)
-      if level == size then return s end
-      local tokens, elapsed = 9007199254740992 - missing, math.max(now - at, 0)
-      if r.weight <= div_down(tokens, r.time) then tokens = r.weight * r.time end
-      if not waited then missing = 0 end
-      if tokens <= 0 or elapsed >= div_up(tokens + missing, r.count) then return s end
-      local back = math.min(tokens, tokens + missing - r.count * elapsed)
-      return state(s, r, now, back < size - level and level + back or size, size)
-    end,
-
-    mark = function(s, r, now)
-      local level, size = level_at(s, r, now)
-      return math.max(s.at, now), size - level
-    end,
-
-    -- What would have overflowed if nobody else had used the bucket since is not given
-    -- back: after the take, missing was missing.
-    settle = function(s, r, now, hits, at, missing)
-      local level, size = level_at(s, r, now)
-      if hits > r.weight then
-        local least, more = size - 9007199254740992, hits - r.weight
-        if more > div_down(level - least, r.time) then return state(s, r, now, least, size) end
-        return state(s, r, now, level - more * r.time, size)
-      end
-      local most, elapsed = div_down(9007199254740992, r.time), math.max(now - at, 0)
-      local back = math.min(r.weight - hits, most) * r.time
-      if level == size or back == 0 or elapsed >= div_up(missing, r.count) then return s end
-      back = math.min(back, missing - r.count * elapsed)
-      return state(s, r, now, back < size - level and level + back or size, size)
-    end,
-
     -- The body: what is missing in the bucket, the amount below empty, the instant of
     -- both, the time and the burst. Amounts are in token·ms.
     decode = function(body, till, _, far)
@@ -160,4 +88,80 @@ if used[TOKEN] then
       return struct.pack('>I5I6I2I7I7I6I5I7', tag, full, 32, missing, below, s.at, s.time, s.burst), full
     end,
   }
+
+  if others then
+    local token = methods[TOKEN]
+
+    token.refund = function(s, r, now)
+      local level, size = level_at(s, r, now)
+      if level == size then return s end
+      if r.weight > div_down(size - level, r.time) then return state(s, r, now, size, size) end
+      return state(s, r, now, level + r.weight * r.time, size)
+    end
+
+    -- Returns the state of a bucket that is filled to burst less held at most.
+    token.bound = function(s, r, now, held)
+      local level, size = level_at(s, r, now)
+      local most = math.max(size - held * r.time, 0)
+      return level > most and state(s, r, now, most, size) or s
+    end
+
+    -- Returns the state with more in the bucket.
+    token.shift = function(s, r, now, more)
+      local level, size = level_at(s, r, now)
+      return state(s, r, now, level + more, size)
+    end
+
+    -- Returns the state of a bucket that lacks so much of its size at least.
+    token.lack = function(s, r, now, missing)
+      local level, size = level_at(s, r, now)
+      return state(s, r, now, math.min(level, size - missing), size)
+    end
+
+    token.level = level_at
+
+    token.undo_record = function(before, s, now, r)
+      local level, size = level_at(before, r, now)
+      return 1, s.at, size - level, 0
+    end
+
+    -- Without the take, the bucket would have been fuller, and might have lost a part of
+    -- the refill since. So a take gives back its tokens less that refill:
+    --   given back = tokens - count * elapsed
+    -- A take that waited, or that has a receipt, knows that the bucket was not full: it
+    -- gives back what would not have overflowed if no other call had used the bucket:
+    --   given back = tokens + missing - count * elapsed, at most tokens
+    -- missing is what the bucket lacked before the take.
+    token.give_back = function(s, r, now, waited, _, at, missing)
+      local level, size = level_at(s, r, now)
+      if level == size then return s end
+      local tokens, elapsed = 9007199254740992 - missing, math.max(now - at, 0)
+      if r.weight <= div_down(tokens, r.time) then tokens = r.weight * r.time end
+      if not waited then missing = 0 end
+      if tokens <= 0 or elapsed >= div_up(tokens + missing, r.count) then return s end
+      local back = math.min(tokens, tokens + missing - r.count * elapsed)
+      return state(s, r, now, back < size - level and level + back or size, size)
+    end
+
+    token.mark = function(s, r, now)
+      local level, size = level_at(s, r, now)
+      return math.max(s.at, now), size - level
+    end
+
+    -- What would have overflowed if nobody else had used the bucket since is not given
+    -- back: after the take, missing was missing.
+    token.settle = function(s, r, now, hits, at, missing)
+      local level, size = level_at(s, r, now)
+      if hits > r.weight then
+        local least, more = size - 9007199254740992, hits - r.weight
+        if more > div_down(level - least, r.time) then return state(s, r, now, least, size) end
+        return state(s, r, now, level - more * r.time, size)
+      end
+      local most, elapsed = div_down(9007199254740992, r.time), math.max(now - at, 0)
+      local back = math.min(r.weight - hits, most) * r.time
+      if level == size or back == 0 or elapsed >= div_up(missing, r.count) then return s end
+      back = math.min(back, missing - r.count * elapsed)
+      return state(s, r, now, back < size - level and level + back or size, size)
+    end
+  end
 end

@@ -77,6 +77,10 @@ end
 -- encode       returns the entry of a state, and the instant from which the counter
 --              is unused again
 
+-- Most takes need only unused, read, add, decode and encode. The others are defined if a
+-- request of the call may need them.
+local others = used.more or used.others or used.leases
+
 -- Counters saturate at 2^53-1, which is written below as 9007199254740991. No sum or
 -- product may exceed 2^53, up to which numbers are exact: a weight is compared with
 -- what is left of a limit.
@@ -106,7 +110,7 @@ local function read_window(hits, closes, r, now)
   return need <= limit - hits, limit, hits < limit and limit - hits or 0, reset, need > limit and -1 or reset, hits
 end
 
-if used[COUNT] then
+if used[COUNT] and others then
   methods[COUNT] = {
     unused = {hits = 0, closes = 0},
 
@@ -145,14 +149,6 @@ if used[COUNT] then
       if now >= s.closes or s.closes ~= closes or s.hits > 9007199254740991 then return s end
       if hits <= r.weight then return {hits = math.max(s.hits - (r.weight - hits), 0), closes = closes} end
       return {hits = s.hits + math.min(hits - r.weight, 9007199254740991 - s.hits), closes = closes}
-    end,
-
-    decode = function(body, till)
-      if #body == 7 then return {hits = struct.unpack('>I7', body), closes = till} end
-    end,
-
-    encode = function(s, tag)
-      return struct.pack('>I5I6I2I7', tag, s.closes, 7, s.hits), s.closes
     end,
   }
 end
@@ -194,33 +190,6 @@ if used[BASE] then
       return {hits = hits, closes = closes, second = second, second_closes = second_closes}
     end,
 
-    refund = function(s, r, now)
-      return {
-        hits = without_hits(s.hits, s.closes, r.weight, now), closes = s.closes,
-        second = without_hits(s.second, s.second_closes, r.weight, now), second_closes = s.second_closes,
-      }
-    end,
-
-    undo_record = function(before, s, now)
-      local counting = s.second - open_hits(before.second, before.second_closes, now)
-      local flags = 1 + (now >= before.closes and 2 or 0)
-      if counting == 0 then return flags, s.closes, 0, 0 end
-      return flags + (now >= before.second_closes and 4 or 0), s.closes, counting, s.second_closes
-    end,
-
-    give_back = function(s, r, now, opened, opened_second, closes, counting, second_closes)
-      local b = {hits = s.hits, closes = s.closes, second = s.second, second_closes = s.second_closes}
-      if now < closes and s.closes == closes then
-        b.hits = math.max(s.hits - r.weight, 0)
-        if b.hits == 0 and opened then b.closes = 0 end
-      end
-      if counting > 0 and now < second_closes and s.second_closes == second_closes then
-        b.second = math.max(s.second - counting, 0)
-        if b.second == 0 and opened_second then b.second_closes = 0 end
-      end
-      if b.closes > 0 or b.second_closes > 0 then return b end
-    end,
-
     decode = function(body, till)
       if #body ~= 26 then return nil end
       local hits, closes, second, second_closes = struct.unpack('>I7I6I7I6', body)
@@ -233,4 +202,35 @@ if used[BASE] then
       return struct.pack('>I5I6I2I7I6I7I6', tag, till, 26, s.hits, s.closes, s.second, s.second_closes), till
     end,
   }
+
+  if others then
+    local base = methods[BASE]
+
+    base.refund = function(s, r, now)
+      return {
+        hits = without_hits(s.hits, s.closes, r.weight, now), closes = s.closes,
+        second = without_hits(s.second, s.second_closes, r.weight, now), second_closes = s.second_closes,
+      }
+    end
+
+    base.undo_record = function(before, s, now)
+      local counting = s.second - open_hits(before.second, before.second_closes, now)
+      local flags = 1 + (now >= before.closes and 2 or 0)
+      if counting == 0 then return flags, s.closes, 0, 0 end
+      return flags + (now >= before.second_closes and 4 or 0), s.closes, counting, s.second_closes
+    end
+
+    base.give_back = function(s, r, now, opened, opened_second, closes, counting, second_closes)
+      local b = {hits = s.hits, closes = s.closes, second = s.second, second_closes = s.second_closes}
+      if now < closes and s.closes == closes then
+        b.hits = math.max(s.hits - r.weight, 0)
+        if b.hits == 0 and opened then b.closes = 0 end
+      end
+      if counting > 0 and now < second_closes and s.second_closes == second_closes then
+        b.second = math.max(s.second - counting, 0)
+        if b.second == 0 and opened_second then b.second_closes = 0 end
+      end
+      if b.closes > 0 or b.second_closes > 0 then return b end
+    end
+  end
 end
