@@ -63,6 +63,13 @@ export function useKept<T>(now: Loaded<T>): Loaded<T> {
   return last.current;
 }
 
+/** useHeld returns the value as it was when isHeld became true, until that ends. */
+export function useHeld<T>(value: T, isHeld: boolean): T {
+  const last = useRef(value);
+  if (!isHeld) last.current = value;
+  return last.current;
+}
+
 /** useSettled returns a value once it has stayed the same for so many ms. */
 export function useSettled<T>(value: T, ms: number): T {
   const [settled, set] = useState(value);

@@ -15,7 +15,7 @@ import { load, logIn, logOut, LogIn, session } from "./session";
 import { Ago, setClock, shownTime, Text } from "./text";
 import { Try } from "./try";
 import { Dialog, messageOf, notify, Notes } from "./ui";
-import { PublishAgain, Versions } from "./versions";
+import { askAgain, PublishAgain, Versions } from "./versions";
 
 const views: [string, string, string][] = [
   ["", "Now", "n"], ["rules", "Rules", "r"], ["try", "Try", "t"], ["change", "Change", "c"], ["exceptions", "Exceptions", "e"], ["versions", "Versions", "v"], ["instances", "Instances", "i"], ["log", "Log", "l"],
@@ -54,7 +54,7 @@ function Page() {
         : place.view === "try" ? <Try given={place.query} /> : place.view === "change" ? <Change given={place.query} /> : place.view === "exceptions" ? <Exceptions />
         : place.view === "versions" ? <Versions number={Number(place.part) || 0} /> : place.view === "instances" ? <Instances /> : place.view === "log" ? <Log /> : <p class="empty">There is no view of this name.</p>}
     </main>
-    <LogIn /><Actions /><Notes />
+    <PublishAgain /><LogIn /><Actions /><Notes />
     {help && <Dialog title="Keys" action="Close" onClose={() => setHelp(false)} onDo={() => setHelp(false)}><table class="data keys"><tbody>
       {views.map(([, name, key]) => <tr key={key}><td><kbd>g</kbd> <kbd>{key}</kbd></td><td>{name}</td></tr>)}
       <tr><td><kbd>/</kbd></td><td>Search rules; NAME=VALUE and Enter asks why an identity is limited</td></tr><tr><td><kbd>j</kbd> <kbd>k</kbd></td><td>Next and previous row; Enter opens it</td></tr>
@@ -104,11 +104,10 @@ const isAway = (s: State) => s.store === "degraded" || s.fault === "away" && s.r
 
 /** Lost says that Redis has lost the published rules, and offers to publish them again. */
 function Lost(p: { of: State }) {
-  const [asking, setAsking] = useState<{ of: VersionDetail; inForce: number }>(), v = p.of.release?.version;
-  const ask = async () => { const [of, fleet] = await Promise.all([get<VersionDetail>("versions/active"), get<Fleet>("fleet")]); setAsking({ of, inForce: fleet.in_force }); };
+  const v = p.of.release?.version;
+  const ask = async () => { const [of, fleet] = await Promise.all([get<VersionDetail>("versions/active"), get<Fleet>("fleet")]); askAgain({ of, inForce: fleet.in_force, title: `Publish version ${of.version} again`, action: "Publish to all instances", note: "restored" }); };
   return <p class="bad"><b>Redis has lost the published rules</b>, and this instance goes on with version {v}. {p.of.signed ? <>Publish it again: <code>koalagate publish --restore --sign-key KEY</code></>
-    : <button type="button" onClick={() => ask().catch((e) => notify(messageOf(e), undefined, true))}>Publish version {v} again …</button>}
-    {asking && <PublishAgain of={asking.of} inForce={asking.inForce} title={`Publish version ${v} again`} action="Publish to all instances" note="restored" onClose={() => setAsking(undefined)} />}</p>;
+    : <button type="button" onClick={() => ask().catch((e) => notify(messageOf(e), undefined, true))}>Publish version {v} again …</button>}</p>;
 }
 
 function Locked() {

@@ -1,7 +1,7 @@
 // The first view: what happens now, and who is limited.
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { type Book, type Change, type Hour, type Instance, type Rule, type State, type Top } from "./api";
-import { type Loaded, useData } from "./data";
+import { type Loaded, useData, useHeld } from "./data";
 import type { Mark } from "./chart";
 import { publishedBy } from "./marks";
 import { link, seconds, trials } from "./events";
@@ -107,28 +107,29 @@ function Refusing(p: { hour: Hour; rules: Rule[] }) {
 /** TopPanel shows the heaviest identities of a rule, or of all: those of the last minutes, then those of the hour. */
 export function TopPanel(p: { rule?: number }) {
   const of = p.rule ? `rule=${p.rule}&` : "";
+  const [isOpen, setOpen] = useState(false); // the menu of a row
   const data = useData<Top[]>(`top?${of}since=${lately}m`, 10_000), hour = useData<Top[]>(`top?${of}since=1h`, 60_000);
-  const recent = data.value ?? [], known = new Set(recent.map(keyOf)), earlier = (hour.value ?? []).filter((t) => !known.has(keyOf(t)));
+  const recent = useHeld(data.value, isOpen) ?? [], known = new Set(recent.map(keyOf)), earlier = (useHeld(hour.value, isOpen) ?? []).filter((t) => !known.has(keyOf(t)));
   return <Panel title="Who is refused most" data={data} empty={recent.length + earlier.length === 0 && "Nobody has been refused in the last hour."} tools={<span class="faint">in the last {lately} minutes</span>}>
     {() => <table class="data"><thead><tr><th>Identity</th><th class="num">Refused</th><th class="num wide">Admitted</th><th class="num">Rule</th><th><span class="hidden">Actions</span></th></tr></thead>
-      <tbody>{recent.length === 0 && <tr><td colSpan={5} class="faint">Nobody.</td></tr>}{recent.map((t) => <TopRow key={keyOf(t)} of={t} />)}</tbody>
-      {earlier.length > 0 && <tbody><tr><th colSpan={5} class="part" scope="rowgroup">Before, in the last hour</th></tr>{earlier.map((t) => <TopRow key={keyOf(t)} of={t} />)}</tbody>}</table>}
+      <tbody>{recent.length === 0 && <tr><td colSpan={5} class="faint">Nobody.</td></tr>}{recent.map((t) => <TopRow key={keyOf(t)} of={t} onOpen={setOpen} />)}</tbody>
+      {earlier.length > 0 && <tbody><tr><th colSpan={5} class="part" scope="rowgroup">Before, in the last hour</th></tr>{earlier.map((t) => <TopRow key={keyOf(t)} of={t} onOpen={setOpen} />)}</tbody>}</table>}
   </Panel>;
 }
 
 /** keyOf identifies a row. */
 const keyOf = (t: Top) => JSON.stringify([t.rule, t.name, Object.entries(t.identity).sort()]);
 
-function TopRow(p: { of: Top }) {
+function TopRow(p: { of: Top; onOpen: (isOpen: boolean) => void }) {
   const t = p.of, x = t.exception;
   return <tr><td>{isMasked(t.identity) ? <span title="The setting decision_log_params masks its values."><IdentityText of={t.identity} /></span> : t.shortened ? <span title="A value is too long for the list, which has its beginning and a hash."><IdentityText of={t.identity} /></span> : <a href={tryLink(t.identity)}><IdentityText of={t.identity} /></a>}
       {x && <small><span class={"verdict " + x.what}>{effectOf(x)}</span> ends <Ago at={x.until} /></small>}</td>
     <td class="num"><Num>{t.refused}</Num></td><td class="num wide"><Num>{t.admitted}</Num></td>
-    <td class="num">{t.rule === 0 ? <a href="#/rules">limit <Text>{t.name ?? ""}</Text></a> : <a href={`#/rules/${t.rule}`}>{t.rule}</a>}</td><td><RowActions of={t} /></td></tr>;
+    <td class="num">{t.rule === 0 ? <a href="#/rules">limit <Text>{t.name ?? ""}</Text></a> : <a href={`#/rules/${t.rule}`}>{t.rule}</a>}</td><td><RowActions of={t} onOpen={p.onOpen} /></td></tr>;
 }
 
 /** RowActions are the actions for the identity of a row: none but the end of its exception if the rule has changed, or if the values are masked or shortened and have no handle. */
-function RowActions(p: { of: Top }) {
+function RowActions(p: { of: Top; onOpen: (isOpen: boolean) => void }) {
   const { rule, name, identity, handle, gone, direct, shortened, exception: x } = p.of;
   const isNamed = !!handle || !shortened && !isMasked(identity);
   const { domain: _, ...entries } = identity; // the path of a limit begins with it
@@ -137,7 +138,7 @@ function RowActions(p: { of: Top }) {
   const why = gone ? <span class="faint" title="There is no such rule in force, or it counts by other parameters or under other conditions.">rule changed</span>
     : !isNamed ? shortened ? <span class="faint" title="A value is too long for the list. The instance that met it, which is another one, can act on it.">too long</span> : <span class="faint" title="The setting decision_log_params masks its values.">masked</span> : undefined;
   if (why && !x) return why;
-  return <>{why} <Menu of={Object.entries(identity).map(([k, v]) => `${k}=${v}`).join(" ") || "everyone"}>
+  return <>{why} <Menu of={Object.entries(identity).map(([k, v]) => `${k}=${v}`).join(" ") || "everyone"} onOpen={p.onOpen}>
     {!why && rule !== 0 && !direct && x?.what !== "ban" && <MenuItem onDo={() => act({ ...target, kind: "reset" })}>Reset</MenuItem>}
     {x && <MenuItem onDo={() => void end(x.id)}>{endText(x)}</MenuItem>}
     {!why && !x && <MenuItem onDo={() => act({ ...target, kind: "except" })}>Except for 2 h</MenuItem>}

@@ -1,30 +1,25 @@
 // The rules on trial: what would change, how it ends, and what follows.
-import { useState } from "preact/hooks";
 import { call, get, type State, type Trial, type TrialOptions, type VersionDetail } from "./api";
 import { refresh, useData } from "./data";
 import { changing } from "./session";
 import { Ago, Num, Text } from "./text";
 import { Field, Input, messageOf, notify, Panel } from "./ui";
-import { PublishAgain } from "./versions";
+import { askAgain } from "./versions";
 
 const endings: Record<string, string> = { ask: "the version in force stays until somebody publishes this one", keep: "the version in force stays", enforce: "this version comes into force" };
 
 /** TrialPanel shows the trial that runs, or the last one. */
 export function TrialPanel() {
   const data = useData<Trial>("trial"), state = useData<State>("state"), v = data.value;
-  const [asking, setAsking] = useState<VersionDetail>();
   const inForce = state.value?.release?.version ?? 0;
   const stop = () => changing(() => call("DELETE", "trial")).then(() => { refresh("trial", "audit"); notify("The trial has ended; the rules in force stay."); }, (e) => notify(messageOf(e), undefined, true));
-  const publish = () => get<VersionDetail>(`versions/${v?.version}`).then(setAsking, (e) => notify(messageOf(e), undefined, true));
+  const publish = () => get<VersionDetail>(`versions/${v?.version}`).then((of) => askAgain({ of, inForce, title: `Publish version ${of.version}, which was tried`, action: "Publish to all instances", note: of.note }), (e) => notify(messageOf(e), undefined, true));
   if (data.error?.status === 404) return null;
-  return <>
-    <Panel title={v ? `Trial${v.version ? ` of version ${v.version}` : " of rule files"}: ${v.state}` : "Trial"} data={data} tools={v?.state === "running" ? <button type="button" onClick={() => void stop()}>End the trial</button>
+  return <Panel title={v ? `Trial${v.version ? ` of version ${v.version}` : " of rule files"}: ${v.state}` : "Trial"} data={data} tools={v?.state === "running" ? <button type="button" onClick={() => void stop()}>End the trial</button>
       : v && v.version > inForce && !state.value?.signed && <button type="button" onClick={() => void publish()}>Publish it …</button>}>{(r) => <>
       <p>Of <Num>{r.requests}</Num> requests the rules in force refused <Num>{r.refused_in_force}</Num>, and those on trial {r.state === "running" ? "refuse" : "would have refused"} <Num>{r.refused_on_trial}</Num>: <b><Num>{r.newly_refused}</Num> newly refused</b>, <b><Num>{r.newly_allowed}</Num> newly allowed</b>{r.dropped > 0 && <>, <Num>{r.dropped}</Num> left out</>}.
         {r.state === "running" && r.until && <> It ends <Ago at={r.until} />; then {endings[r.then ?? ""] ?? r.then}.</>}{r.state === "running" && !!r.abort_above && <> It is aborted above {r.abort_above} % newly refused.</>}{r.state !== "running" && r.detail && <> <Text>{r.detail}</Text>.</>}</p>
-      <NoticeTable of={r.rules} /></>}</Panel>
-    {asking && <PublishAgain of={asking} inForce={inForce} title={`Publish version ${asking.version}, which was tried`} action="Publish to all instances" note={asking.note} onClose={() => setAsking(undefined)} />}
-  </>;
+      <NoticeTable of={r.rules} /></>}</Panel>;
 }
 
 /** NoticeTable shows the rules that decide differently, and who would notice most. */

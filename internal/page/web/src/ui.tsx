@@ -90,8 +90,8 @@ export function Dialog(p: {
   </dialog>;
 }
 
-/** Menu is a button that opens a list of buttons, the actions of a row. */
-export function Menu(p: { of: string; children: ComponentChildren }) {
+/** Menu is a button that opens a list of buttons, the actions of a row. A list of rows must not change while onOpen says that one is open: a row that moves closes its menu. */
+export function Menu(p: { of: string; onOpen?: ((isOpen: boolean) => void) | undefined; children: ComponentChildren }) {
   const id = useId(), button = useRef<HTMLButtonElement>(null), list = useRef<HTMLDivElement>(null);
   const items = () => Array.from(list.current?.querySelectorAll<HTMLElement>("button") ?? []);
   const place = () => {
@@ -109,6 +109,7 @@ export function Menu(p: { of: string; children: ComponentChildren }) {
   const shown = () => {
     const isOpen = !!list.current?.matches(":popover-open");
     button.current?.setAttribute("aria-expanded", String(isOpen));
+    p.onOpen?.(isOpen);
     if (isOpen) { place(); items()[0]?.focus({ preventScroll: true }); }
   };
   const step = (e: KeyboardEvent) => {

@@ -1,9 +1,9 @@
 // The history of the rules, with what each version changed, and the way back.
 import { useState } from "preact/hooks";
-import { author, get, setAuthor, type Changes, type State, type Version, type VersionDetail } from "./api";
+import { author, get, setAuthor, type Changes, type Fleet, type State, type Version, type VersionDetail } from "./api";
 import { ChangesList, Lines } from "./changes";
-import { refresh, useData } from "./data";
-import { publishAgain } from "./publish";
+import { refresh, useData, Value } from "./data";
+import { Conflict, publishAgain } from "./publish";
 import { Ago, many, Num, Text } from "./text";
 import { Dialog, Failure, Field, Input, messageOf, notify, Panel } from "./ui";
 
@@ -25,55 +25,71 @@ function Detail(p: { of: Version; inForce: number }) {
   const [against, setAgainst] = useState<"before" | "force">("before");
   const from = against === "before" ? before : p.inForce;
   const changes = useData<{ changes: Changes }>(from && from !== n ? `differences/${from}/${n}` : null), other = useData<VersionDetail>(from && from !== n ? `versions/${from}` : null);
-  const [asking, setAsking] = useState(false);
   return <div class="detail"><Panel title={`Version ${n}`} data={detail} tools={<>
-    {p.of.in_force ? <RollBack /> : p.inForce > 0 && <button type="button" class="danger" onClick={() => setAsking(true)}>Roll back to it …</button>}<a class="button quiet" href="#/versions" aria-label="Close">×</a></>}>{(v) => <>
+    {p.of.in_force ? <RollBack /> : p.inForce > 0 && <button type="button" class="danger" disabled={!detail.value} onClick={() => { if (detail.value) rollBack(detail.value, p.inForce); }}>Roll back to it …</button>}<a class="button quiet" href="#/versions" aria-label="Close">×</a></>}>{(v) => <>
       <dl><dt>By</dt><dd><Text>{v.author}</Text>, <Ago at={v.at} /></dd><dt>Note</dt><dd>{v.note ? <Text>{v.note}</Text> : <span class="faint">none</span>}</dd>
         <dt>Content</dt><dd>{many(v.rules, "rule")}, {many(v.files.length, "file")}, {many(v.lists.length, "list or table", "lists and tables")}, <code>{v.hash.slice(0, 12)}</code></dd></dl>
       <div class="tabs" role="tablist" aria-label="Compare"><button type="button" role="tab" aria-selected={against === "before"} onClick={() => setAgainst("before")}>{before ? `From version ${before}` : "From the version before"}</button>
         {!p.of.in_force && <button type="button" role="tab" aria-selected={against === "force"} onClick={() => setAgainst("force")}>From version {p.inForce}, in force</button>}</div>
       {from === 0 ? <p class="empty">There was no version before it.</p> : changes.error ? <Failure of={changes.error} /> : <><ChangesList of={changes.value?.changes} />{other.value && <Lines before={other.value.files} now={v.files} />}</>}
     </>}</Panel>
-    {asking && detail.value && <RollBackTo of={detail.value} inForce={p.inForce} onClose={() => setAsking(false)} />}
   </div>;
+}
+
+/** Again is a version whose content somebody wants to publish as a new one, over the version in force. */
+interface Again { of: VersionDetail; inForce: number; title: string; action: string; note: string; danger?: boolean }
+
+const again = new Value<Again | undefined>(undefined);
+
+/** askAgain opens the dialog that publishes the content of a version as a new one. It stays when what the button belonged to is gone. */
+export function askAgain(a: Again) { again.set(a); }
+
+function rollBack(of: VersionDetail, inForce: number) {
+  askAgain({ of, inForce, title: `Roll back to version ${of.version}`, action: "Roll back all instances", note: `rollback to version ${of.version}`, danger: true });
 }
 
 /** RollBack publishes the content of the version before the one in force, after a question. Signed versions are rolled back by the command. */
 export function RollBack() {
-  const state = useData<State>("state").value, [asking, setAsking] = useState<VersionDetail>();
-  const inForce = state?.release?.version ?? 0;
-  if (inForce < 2 || state?.signed) return null;
+  const state = useData<State>("state").value;
+  if ((state?.release?.version ?? 0) < 2 || state?.signed) return null;
   const ask = async () => {
-    const { before } = await get<VersionDetail>(`versions/${inForce}`);
-    if (before === 0) throw new Error(`There was no version before version ${inForce}.`);
-    setAsking(await get<VersionDetail>(`versions/${before}`));
+    const { in_force } = await get<Fleet>("fleet"); // the page may not know it yet
+    const { before } = await get<VersionDetail>(`versions/${in_force}`);
+    if (before === 0) throw new Error(`There was no version before version ${in_force}.`);
+    rollBack(await get<VersionDetail>(`versions/${before}`), in_force);
   };
-  return <><button type="button" class="danger" onClick={() => void ask().catch((e) => notify(messageOf(e), undefined, true))}>Roll back …</button>
-    {asking && <RollBackTo of={asking} inForce={inForce} onClose={() => setAsking(undefined)} />}</>;
+  return <button type="button" class="danger" onClick={() => void ask().catch((e) => notify(messageOf(e), undefined, true))}>Roll back …</button>;
 }
 
-/** RollBackTo is the dialog that asks before a version is published again. */
-function RollBackTo(p: { of: VersionDetail; inForce: number; onClose: () => void }) {
-  const n = p.of.version;
-  return <PublishAgain of={p.of} inForce={p.inForce} title={`Roll back to version ${n}`} action="Roll back all instances" note={`rollback to version ${n}`} danger onClose={p.onClose} />;
+/** PublishAgain is the dialog of askAgain. If another version comes into force meanwhile, it says so, keeps the note and compares with that version. */
+export function PublishAgain() {
+  const a = again.use();
+  return a ? <AgainDialog key={`${a.of.version} ${a.inForce}`} of={a} /> : null;
 }
 
-/** PublishAgain is the dialog that publishes the content of a version as a new one. */
-export function PublishAgain(p: { of: VersionDetail; inForce: number; title: string; action: string; note: string; danger?: boolean; onClose: () => void }) {
-  const [note, setNote] = useState(""), [name, setName] = useState(author()), [step, setStep] = useState("");
-  const changes = useData<{ changes: Changes }>(p.inForce ? `differences/${p.inForce}/${p.of.version}` : null);
-  return <Dialog title={p.title} action={p.action} danger={!!p.danger} wide onClose={p.onClose} onDo={async () => {
+function AgainDialog(p: { of: Again }) {
+  const { of, title, action, danger } = p.of;
+  const [note, setNote] = useState(""), [name, setName] = useState(author()), [step, setStep] = useState(""), [inForce, setInForce] = useState(p.of.inForce);
+  const changes = useData<{ changes: Changes }>(inForce ? `differences/${inForce}/${of.version}` : null);
+  const close = () => again.set(undefined);
+  return <Dialog title={title} action={action} danger={!!danger} wide onClose={close} onDo={async () => {
     setAuthor(name.trim());
-    const number = await publishAgain(p.of, p.inForce, name.trim(), note || p.note, setStep);
-    p.onClose();
-    refresh();
-    location.hash = `#/versions/${number}`;
-    notify(`Version ${number} is in force, with the content of version ${p.of.version}.`);
+    try {
+      const number = await publishAgain(of, inForce, name.trim(), note || p.of.note, setStep);
+      close();
+      refresh();
+      location.hash = `#/versions/${number}`;
+      notify(`Version ${number} is in force, with the content of version ${of.version}.`);
+    } catch (e) {
+      setStep("");
+      if (e instanceof Conflict) setInForce(e.theirs);
+      throw e;
+    }
   }}>
-    {p.inForce ? <><p>Its content is published as a new version. From version {p.inForce}, in force, it changes:</p><ChangesList of={changes.value?.changes} /></>
+    {inForce ? <><p>Its content is published as a new version. From version {inForce}, in force, it changes:</p><ChangesList of={changes.value?.changes} /></>
       : <p>Its content is published as a new version, because Redis has none in force. The rules stay the same.</p>}
     <div class="row"><Field label="Your name"><Input name="author" value={name} onValue={setName} required maxLength={100} /></Field></div>
-    <Field label="Note" hint="Why: the history keeps it."><Input name="note" value={note} onValue={setNote} maxLength={500} placeholder={p.note} autofocus /></Field>
+    <Field label="Note" hint="Why: the history keeps it."><Input name="note" value={note} onValue={setNote} maxLength={500} placeholder={p.of.note} autofocus /></Field>
     {step && <p role="status">{step}</p>}
   </Dialog>;
 }
