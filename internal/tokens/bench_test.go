@@ -2,12 +2,11 @@ package tokens_test
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
+	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/koalagate/koalagate/internal/tokens"
 	"github.com/koalagate/koalagate/rules"
@@ -19,26 +18,14 @@ func BenchmarkVerify(b *testing.B) {
 	for _, c := range []struct{ algorithm, key string }{{"RS256", "rsa"}, {"ES256", "p256"}, {"EdDSA", "ed"}} {
 		text := signed(fmt.Sprintf(`{"alg":%q,"kid":%q,"typ":"JWT"}`, c.algorithm, c.key), claims(`{"plan":"gold","scope":"read write","name":"Ann Example"}`), c.algorithm, private[c.key])
 		b.Run("library/"+c.algorithm, func(b *testing.B) {
-			algorithms := []jose.SignatureAlgorithm{jose.SignatureAlgorithm(c.algorithm)}
-			set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: private[c.key].Public(), KeyID: c.key}}}
+			parser := jwt.NewParser(jwt.WithStrictDecoding(), jwt.WithValidMethods([]string{c.algorithm}), jwt.WithIssuer("https://id.example.com/"), jwt.WithExpirationRequired(),
+				jwt.WithTimeFunc(func() time.Time { return now }), jwt.WithAudience("api", "web"))
+			keys := map[any]any{c.key: private[c.key].Public()}
+			find := func(t *jwt.Token) (any, error) { return keys[t.Header["kid"]], nil }
 			b.ReportAllocs()
 			for b.Loop() {
-				token, err := jose.ParseSignedCompact(text, algorithms)
-				if err != nil {
+				if token, err := parser.ParseWithClaims(text, jwt.MapClaims{}, find); err != nil || !token.Valid {
 					b.Fatal(err)
-				}
-				payload, err := token.Verify(set.Key(token.Signatures[0].Header.KeyID)[0])
-				if err != nil {
-					b.Fatal(err)
-				}
-				var known struct {
-					Issuer   string  `json:"iss"`
-					Audience string  `json:"aud"`
-					Subject  string  `json:"sub"`
-					Expires  float64 `json:"exp"`
-				}
-				if err := json.Unmarshal(payload, &known); err != nil || known.Issuer == "" || known.Audience == "" || known.Expires < float64(now.Unix()) {
-					b.Fatal(err, known)
 				}
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/koalagate/koalagate/internal/tokens"
@@ -96,6 +97,7 @@ func headerFaults(list map[string]string) {
 		"alg of another key type": `{"alg":"ES256","kid":"rsa"}`, "alg of another hash": `{"alg":"RS512","kid":"rsa"}`, "alg PSS for PKCS 1": `{"alg":"PS256","kid":"rsa"}`,
 		"alg HS256": `{"alg":"HS256","kid":"rsa"}`, "a repeated member": `{"alg":"RS256","x":1,"x":2}`, "a repeated member inside": `{"alg":"RS256","x":{"y":1,"y":1}}`,
 		"a repeated member in a list": `{"alg":"RS256","x":[{"y":1,"y":1}]}`, "crit": `{"alg":"RS256","crit":["exp"],"exp":1}`, "crit empty": `{"alg":"RS256","crit":[]}`,
+		"b64 false": `{"alg":"RS256","b64":false}`, "b64 a text": `{"alg":"RS256","b64":"true"}`, "b64 null": `{"alg":"RS256","b64":null}`,
 		"crit null": `{"alg":"RS256","crit":null}`, "crit b64": `{"alg":"RS256","crit":["b64"],"b64":false}`, "crit true": `{"alg":"RS256","crit":true}`,
 		"kid a number": `{"alg":"RS256","kid":1}`, "kid null": `{"alg":"RS256","kid":null}`, "kid a list": `{"alg":"RS256","kid":["rsa"]}`, "kid unknown": `{"alg":"RS256","kid":"other"}`,
 		"kid empty": `{"alg":"RS256","kid":""}`, "kid in capitals": `{"alg":"RS256","kid":"RSA"}`, "kid with a blank": `{"alg":"RS256","kid":" rsa"}`, "kid a path": `{"alg":"RS256","kid":"../../dev/null"}`,
@@ -156,21 +158,23 @@ func keyFaults(list map[string]string) {
 	for name, t := range map[string]string{
 		"another RSA key": signed(good, claims(`{}`), "RS256", private["other-rsa"]), "a weak RSA key": signed(good, claims(`{}`), "RS256", private["weak"]),
 		"another P-256 key": signed(`{"alg":"ES256","kid":"p256"}`, claims(`{}`), "ES256", private["other-p256"]), "another Ed25519 key": signed(`{"alg":"EdDSA","kid":"ed"}`, claims(`{}`), "EdDSA", private["other-ed"]),
-		"its own key in jwk":                  signed(`{"alg":"RS256","kid":"rsa","jwk":`+jwk("rsa", "other-rsa")+`}`, claims(`{}`), "RS256", private["other-rsa"]),
-		"its own key in jwk without kid":      signed(`{"alg":"RS256","jwk":`+jwk("x", "other-rsa")+`}`, claims(`{}`), "RS256", private["other-rsa"]),
-		"its own key by jku":                  signed(`{"alg":"RS256","kid":"rsa","jku":"https://evil.example/keys"}`, claims(`{}`), "RS256", private["other-rsa"]),
-		"its own key by x5u":                  signed(`{"alg":"RS256","x5u":"https://evil.example/cert"}`, claims(`{}`), "RS256", private["other-rsa"]),
-		"its own key in x5c":                  signed(`{"alg":"RS256","x5c":["AAAA"]}`, claims(`{}`), "RS256", private["other-rsa"]),
-		"HMAC with the public key as JWK":     signed(`{"alg":"HS256","kid":"rsa"}`, claims(`{}`), "HS256", []byte(rsaText)),
-		"HMAC with an empty key":              signed(`{"alg":"HS256"}`, claims(`{}`), "HS256", []byte("")),
-		"HMAC with the secret of nobody":      signed(`{"alg":"HS512"}`, claims(`{}`), "HS512", []byte(secret)),
-		"ECDSA in DER instead of two numbers": derSignature(),
-		"ECDSA of zeros":                      encode(`{"alg":"ES256","kid":"p256"}`) + "." + encode(claims(`{}`)) + "." + encode(strings.Repeat("\x00", 64)),
-		"ECDSA of zeros without a key ID":     encode(`{"alg":"ES256"}`) + "." + encode(claims(`{}`)) + "." + encode(strings.Repeat("\x00", 64)),
-		"ECDSA of 1s":                         encode(`{"alg":"ES256","kid":"p256"}`) + "." + encode(claims(`{}`)) + "." + encode(strings.Repeat("\x01", 64)),
-		"ECDSA of another length":             encode(`{"alg":"ES256","kid":"p256"}`) + "." + encode(claims(`{}`)) + "." + encode(strings.Repeat("\x01", 96)),
-		"Ed25519 of zeros":                    encode(`{"alg":"EdDSA","kid":"ed"}`) + "." + encode(claims(`{}`)) + "." + encode(strings.Repeat("\x00", 64)),
-		"RSA of zeros":                        encode(good) + "." + encode(claims(`{}`)) + "." + encode(strings.Repeat("\x00", 256)), "RSA of ones": encode(good) + "." + encode(claims(`{}`)) + "." + encode(strings.Repeat("\xff", 256)),
+		"its own key in jwk":                     signed(`{"alg":"RS256","kid":"rsa","jwk":`+jwk("rsa", "other-rsa")+`}`, claims(`{}`), "RS256", private["other-rsa"]),
+		"its own key in jwk without kid":         signed(`{"alg":"RS256","jwk":`+jwk("x", "other-rsa")+`}`, claims(`{}`), "RS256", private["other-rsa"]),
+		"its own key by jku":                     signed(`{"alg":"RS256","kid":"rsa","jku":"https://evil.example/keys"}`, claims(`{}`), "RS256", private["other-rsa"]),
+		"its own key by x5u":                     signed(`{"alg":"RS256","x5u":"https://evil.example/cert"}`, claims(`{}`), "RS256", private["other-rsa"]),
+		"its own key in x5c":                     signed(`{"alg":"RS256","x5c":["AAAA"]}`, claims(`{}`), "RS256", private["other-rsa"]),
+		"HMAC with the public key as JWK":        signed(`{"alg":"HS256","kid":"rsa"}`, claims(`{}`), "HS256", []byte(rsaText)),
+		"HMAC with an empty key":                 signed(`{"alg":"HS256"}`, claims(`{}`), "HS256", []byte("")),
+		"HMAC with the secret of nobody":         signed(`{"alg":"HS512"}`, claims(`{}`), "HS512", []byte(secret)),
+		"its own key in jwk, of an unknown type": signed(`{"alg":"RS256","kid":"rsa","jwk":{"kty":"XYZ"}}`, claims(`{}`), "RS256", private["other-rsa"]),
+		"a payload that is signed unencoded":     unencoded(),
+		"ECDSA in DER instead of two numbers":    derSignature(),
+		"ECDSA of zeros":                         encode(`{"alg":"ES256","kid":"p256"}`) + "." + encode(claims(`{}`)) + "." + encode(strings.Repeat("\x00", 64)),
+		"ECDSA of zeros without a key ID":        encode(`{"alg":"ES256"}`) + "." + encode(claims(`{}`)) + "." + encode(strings.Repeat("\x00", 64)),
+		"ECDSA of 1s":                            encode(`{"alg":"ES256","kid":"p256"}`) + "." + encode(claims(`{}`)) + "." + encode(strings.Repeat("\x01", 64)),
+		"ECDSA of another length":                encode(`{"alg":"ES256","kid":"p256"}`) + "." + encode(claims(`{}`)) + "." + encode(strings.Repeat("\x01", 96)),
+		"Ed25519 of zeros":                       encode(`{"alg":"EdDSA","kid":"ed"}`) + "." + encode(claims(`{}`)) + "." + encode(strings.Repeat("\x00", 64)),
+		"RSA of zeros":                           encode(good) + "." + encode(claims(`{}`)) + "." + encode(strings.Repeat("\x00", 256)), "RSA of ones": encode(good) + "." + encode(claims(`{}`)) + "." + encode(strings.Repeat("\xff", 256)),
 		"none without a signature": encode(`{"alg":"none"}`) + "." + encode(claims(`{}`)) + ".", "none with a signature": encode(`{"alg":"none"}`) + "." + encode(claims(`{}`)) + "." + encode("x"),
 		"the P-384 key's ID with P-256": signed(`{"alg":"ES256","kid":"p384"}`, claims(`{}`), "ES256", private["p256"]),
 	} {
@@ -186,6 +190,13 @@ func derSignature() string {
 	return input + "." + encode(string(der))
 }
 
+// unencoded is a token whose signature is of the payload without base64url (RFC 7797).
+func unencoded() string {
+	header := encode(`{"alg":"RS256","kid":"rsa","b64":false}`)
+	signature := must(jwt.SigningMethodRS256.Sign(header+"."+claims(`{}`), private["rsa"]))
+	return header + "." + encode(claims(`{}`)) + "." + base64.RawURLEncoding.EncodeToString(signature)
+}
+
 func TestHostileTokensAreInvalid(t *testing.T) {
 	list := hostileTokens()
 	if len(list) < 200 {
@@ -199,6 +210,29 @@ func TestHostileTokensAreInvalid(t *testing.T) {
 	}
 	if n := tokens.Count(v); n != 0 {
 		t.Errorf("%d of them are remembered", n)
+	}
+}
+
+// What a header says about keys is ignored, whatever it is: the keys of the line decide.
+func TestKeysOfHeadersAreIgnored(t *testing.T) {
+	weak := jwk("x", "weak")
+	for name, value := range map[string]string{
+		"null": "null", "true": "true", "a number": "7", "a text": `"x"`, "an empty text": `""`, "a list": `["x"]`, "an empty list": `[]`, "an object": `{}`, "nested": `{"a":[{"b":[]}]}`,
+		"a key of an unknown type": `{"kty":"XYZ"}`, "a key without its members": `{"kty":"RSA"}`, "a point outside its curve": `{"kty":"EC","crv":"P-256","x":"AQ","y":"AQ"}`,
+		"a public key": jwk("x", "rsa"), "another public key": jwk("x", "other-rsa"), "a weak key": weak, "a secret": oct("x"),
+		"a private key": string(must(jose.JSONWebKey{Key: private["other-rsa"]}.MarshalJSON())), "no certificate": `["AAAA"]`, "no base64": `["!"]`, "half a certificate": `["MIIB"]`,
+		"an address": `"https://evil.example/keys"`, "an address of a file": `"file:///etc/passwd"`, "many": `["` + strings.Repeat(`","`, 2000) + `"]`,
+	} {
+		for _, member := range []string{"jku", "jwk", "x5u", "x5c"} {
+			t.Run(member+" "+name, func(t *testing.T) {
+				header := fmt.Sprintf(`{"alg":"RS256","kid":"rsa",%q:%s}`, member, value)
+				for key, want := range map[string]rules.JWTOutcome{"rsa": rules.JWTValid, "other-rsa": rules.JWTInvalid, "weak": rules.JWTInvalid} {
+					if outcome, _ := verifier(terms(), all).Verify(signed(header, claims(`{}`), "RS256", private[key])); outcome != want {
+						t.Errorf("signed by %s: %v; want %v", key, outcome, want)
+					}
+				}
+			})
+		}
 	}
 }
 
@@ -219,6 +253,30 @@ func second(text string) (string, error) {
 		})
 	subject, _ := all["sub"].(string)
 	return subject, err
+}
+
+// third reports whether a library of JOSE that shares no code with this package's checks of
+// signatures finds the one of a token valid. It refuses forms of jwk and x5c, which are ignored here.
+func third(text string) error {
+	head, _ := base64.RawURLEncoding.DecodeString(text[:strings.IndexByte(text, '.')])
+	var header map[string]json.RawMessage
+	if err := json.Unmarshal(head, &header); err != nil || header["jwk"] != nil || header["x5c"] != nil {
+		return err
+	}
+	algorithms := make([]jose.SignatureAlgorithm, len(public))
+	for i, name := range public {
+		algorithms[i] = jose.SignatureAlgorithm(name)
+	}
+	token, err := jose.ParseSignedCompact(text, algorithms)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"rsa", "p256", "p384", "p521", "ed"} {
+		if _, err = token.Verify(private[name].Public()); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // Whatever a token looks like, nothing that another library refuses is valid, and both read
@@ -246,6 +304,9 @@ func FuzzVerify(f *testing.F) {
 				continue
 			}
 			subject, err := second(text)
+			if err == nil {
+				err = third(text)
+			}
 			if err != nil {
 				t.Fatalf("%q is valid; another library: %v", text, err)
 			}

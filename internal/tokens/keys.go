@@ -235,16 +235,16 @@ func (k *Keys) has(id string) bool {
 
 // candidates returns the keys that may have signed a token with this header: those with its
 // ID before those without one, which stand for any; all if the header has none.
-func (k *Keys) candidates(h header) (list []jose.JSONWebKey) {
+func (k *Keys) candidates(h header) (list []any) {
 	fits := func(key *key, id string) bool { return key.KeyID == id && slices.Contains(key.algorithms, h.algorithm) }
 	for i := range k.list {
 		if key := &k.list[i]; (!h.hasID && fits(key, key.KeyID) || h.hasID && fits(key, h.id)) && len(list) < maxTried {
-			list = append(list, key.JSONWebKey)
+			list = append(list, key.Key)
 		}
 	}
 	for i := range k.list {
 		if key := &k.list[i]; h.hasID && h.id != "" && fits(key, "") && len(list) < maxTried {
-			list = append(list, key.JSONWebKey)
+			list = append(list, key.Key)
 		}
 	}
 	return list

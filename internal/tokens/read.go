@@ -30,16 +30,16 @@ func decode(part string) ([]byte, error) {
 	return strict.DecodeString(part)
 }
 
-// open reads the header of a token, and returns its payload undecoded as JSON.
-func open(token string) (h header, payload []byte, err error) {
+// open reads the header of a token, and returns its payload, undecoded as JSON, and signature.
+func open(token string) (h header, payload, signature []byte, err error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return h, nil, errForm
+		return h, nil, nil, errForm
 	}
 	var decoded [3][]byte
 	for i, part := range parts {
 		if decoded[i], err = decode(part); err != nil {
-			return h, nil, errForm
+			return h, nil, nil, errForm
 		}
 	}
 	err = members(decoded[0], func(name string, value jsontext.Value) error {
@@ -53,13 +53,17 @@ func open(token string) (h header, payload []byte, err error) {
 			return text(value, &h.kind)
 		case "crit":
 			return errCritical
+		case "b64": // RFC 7797, section 7: a payload of JWT is always encoded
+			if value.Kind() != 't' {
+				return errUnencoded
+			}
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, errCritical) {
+	if err != nil && !errors.Is(err, errCritical) && !errors.Is(err, errUnencoded) {
 		err = errForm
 	}
-	return h, decoded[1], err
+	return h, decoded[1], decoded[2], err
 }
 
 // members calls visit for each member of data, which must be one JSON object in valid UTF-8

@@ -1,6 +1,6 @@
 // Package tokens verifies JSON Web Tokens in the compact form (RFC 7515, RFC 7519) against the
-// terms of a line of [tokens]. The library go-jose reads keys and verifies signatures. This
-// package bounds what it is given: it accepts one reading of a token only, so that no other
+// terms of a line of [tokens]. Libraries read keys (go-jose) and check signatures (golang-jwt).
+// This package bounds what they are given: it accepts one reading of a token only, so that no other
 // program can read another one, and one signature check at most is made for a token that is
 // not valid.
 package tokens
@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
+	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/koalagate/koalagate/rules"
 )
@@ -84,7 +84,6 @@ type Source interface {
 // zero value is not usable; New makes one.
 type Verifier struct {
 	terms      *rules.JWT
-	algorithms []jose.SignatureAlgorithm
 	options    Options
 	source     Source
 	remembered memory
@@ -95,11 +94,7 @@ func New(terms *rules.JWT, from Source, o Options) *Verifier {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	v := &Verifier{terms: terms, options: o, source: from, remembered: memory{most: o.Remembered}}
-	for _, name := range terms.Algorithms {
-		v.algorithms = append(v.algorithms, jose.SignatureAlgorithm(name))
-	}
-	return v
+	return &Verifier{terms: terms, options: o, source: from, remembered: memory{most: o.Remembered}}
 }
 
 // Verify returns how the verification of a token ended, and the values of its claims.
@@ -147,7 +142,7 @@ func (v *Verifier) verify(token string) (rules.JWTOutcome, []string, error) {
 
 // read verifies a token apart from its times.
 func (v *Verifier) read(token string, keys *Keys) (*verified, error) {
-	h, payload, err := open(token)
+	h, payload, signature, err := open(token)
 	switch {
 	case err != nil:
 		return nil, err
@@ -163,7 +158,7 @@ func (v *Verifier) read(token string, keys *Keys) (*verified, error) {
 			return nil, errBusy
 		}
 		defer v.options.Turns.release()
-		if v.isSigned(token, candidates) {
+		if isSigned(token, signature, methods[h.algorithm], candidates) {
 			known, err := readClaims(payload, v.terms)
 			if err != nil {
 				return nil, err
@@ -182,18 +177,23 @@ func (v *Verifier) read(token string, keys *Keys) (*verified, error) {
 	return nil, errSignature
 }
 
-// isSigned reports whether one of the keys has signed the token.
-func (v *Verifier) isSigned(token string, candidates []jose.JSONWebKey) bool {
-	signed, err := jose.ParseSignedCompact(token, v.algorithms)
-	if err != nil {
+// methods check signatures, by the names of their algorithms.
+var methods = map[string]jwt.SigningMethod{
+	"RS256": jwt.SigningMethodRS256, "RS384": jwt.SigningMethodRS384, "RS512": jwt.SigningMethodRS512,
+	"PS256": jwt.SigningMethodPS256, "PS384": jwt.SigningMethodPS384, "PS512": jwt.SigningMethodPS512,
+	"ES256": jwt.SigningMethodES256, "ES384": jwt.SigningMethodES384, "ES512": jwt.SigningMethodES512,
+	"HS256": jwt.SigningMethodHS256, "HS384": jwt.SigningMethodHS384, "HS512": jwt.SigningMethodHS512,
+	"EdDSA": jwt.SigningMethodEdDSA,
+}
+
+// isSigned reports whether one of the keys, which fit the algorithm of the header, has signed the
+// token: its header and payload as they are written. What the header says about keys is not read.
+func isSigned(token string, signature []byte, method jwt.SigningMethod, keys []any) bool {
+	if method == nil {
 		return false
 	}
-	for i := range candidates {
-		if _, err := signed.Verify(candidates[i].Key); err == nil {
-			return true
-		}
-	}
-	return false
+	written := token[:strings.LastIndexByte(token, '.')]
+	return slices.ContainsFunc(keys, func(key any) bool { return method.Verify(written, signature, key) == nil })
 }
 
 // isType reports whether a header's typ is of the required type (RFC 7515, section 4.1.9).
@@ -231,6 +231,7 @@ var (
 	errLength     = fmt.Errorf("it is longer than %d bytes", maxToken)
 	errForm       = errors.New("it is not three parts in base64url, of which the first two are JSON objects without repeated members")
 	errCritical   = errors.New("its header has crit, which no extension satisfies")
+	errUnencoded  = errors.New("its header has b64, by which programs would check another payload")
 	errAlgorithm  = errors.New("the alg of its header is not accepted")
 	errType       = errors.New("the typ of its header is another one than the line requires")
 	errUnknownKey = errors.New("no key has the kid of its header")
