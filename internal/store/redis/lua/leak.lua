@@ -210,7 +210,7 @@ if used[LEAK] then
     end,
   }
 
-  if others then
+  if rare then
     local leak = methods[LEAK]
 
     -- Returns the state with n more hits, or fewer if n is negative, in exactly the run of

@@ -89,7 +89,7 @@ if used[TOKEN] then
     end,
   }
 
-  if others then
+  if rare then
     local token = methods[TOKEN]
 
     token.refund = function(s, r, now)

@@ -79,7 +79,7 @@ end
 
 -- Most takes need only unused, read, add, decode and encode. The others are defined if a
 -- request of the call may need them.
-local others = used.more or used.others or used.leases
+local rare = used.more or used.others or used.leases
 
 -- Counters saturate at 2^53-1, which is written below as 9007199254740991. No sum or
 -- product may exceed 2^53, up to which numbers are exact: a weight is compared with
@@ -110,7 +110,7 @@ local function read_window(hits, closes, r, now)
   return need <= limit - hits, limit, hits < limit and limit - hits or 0, reset, need > limit and -1 or reset, hits
 end
 
-if used[COUNT] and others then
+if used[COUNT] and rare then
   methods[COUNT] = {
     unused = {hits = 0, closes = 0},
 
@@ -203,7 +203,7 @@ if used[BASE] then
     end,
   }
 
-  if others then
+  if rare then
     local base = methods[BASE]
 
     base.refund = function(s, r, now)
