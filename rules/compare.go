@@ -230,13 +230,12 @@ func changedTables(before, now map[string]*Table) []string {
 	return names
 }
 
-// DerivesOtherwise returns the sections by which a rule set derives other parameters from requests
-// than the one before: [params], or [tokens] with other terms or keys, or with a token that only
-// the later one uses. It returns none if each request has the same parameters, apart from
-// [routes]. For koalagate's own programs, may change.
-func DerivesOtherwise(before, now *Set) (sections []string) {
-	if !slices.EqualFunc(before.Params, now.Params, sameParam) {
-		sections = append(sections, "[params]")
+// DerivesOtherwise reports whether a rule set derives other parameters from requests than the one
+// before: by [params] and the tables that they read, by [routes], or by [tokens] with other terms
+// or keys, or with a token that only the later one uses. For koalagate's own programs, may change.
+func DerivesOtherwise(before, now *Set) bool {
+	if before == now {
+		return false
 	}
 	used := make(map[string]string)
 	for _, t := range before.Tokens {
@@ -244,10 +243,9 @@ func DerivesOtherwise(before, now *Set) (sections []string) {
 			used[t.Name] = t.Terms()
 		}
 	}
-	if slices.ContainsFunc(now.Tokens, func(t *JWT) bool { return t.isUsed && used[t.Name] != t.Terms() }) {
-		sections = append(sections, "[tokens]")
-	}
-	return sections
+	return !slices.EqualFunc(before.Params, now.Params, sameParam) || !slices.Equal(before.routeTexts(), now.routeTexts()) ||
+		len(changedTables(before.Tables, now.Tables)) > 0 ||
+		slices.ContainsFunc(now.Tokens, func(t *JWT) bool { return t.isUsed && used[t.Name] != t.Terms() })
 }
 
 // changedTokens returns the names of tokens with other terms or other keys in their files.

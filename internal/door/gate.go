@@ -68,6 +68,8 @@ func (g *Gate) Map(q *Question, i int) error {
 	err := mapping.Params(q.rules, &q.Request, &g.Mapping, q.inputs[i].Params)
 	if err != nil {
 		g.warn(q, err)
+	} else if g.Watch != nil && g.Watch.Mapped != nil {
+		g.Watch.Mapped(q, i)
 	}
 	return err
 }
@@ -122,6 +124,8 @@ type Watch struct {
 	// Answered is called when a call ends, with the name of its door and the time
 	// from its arrival to its answer.
 	Answered func(door string, took time.Duration)
+	// Mapped is called after Gate.Map has derived the parameters of input i of a question.
+	Mapped func(q *Question, i int)
 	// Decided is called after each decision, with the context of the call, the
 	// question, the time when the decision began, and what engine.Decide returned. It
 	// must not retain the question and the decision.
@@ -155,6 +159,28 @@ type Question struct {
 	params  []rules.Params // of the inputs, and of earlier calls with more inputs
 	call    engine.Call
 	scratch engine.Scratch
+	kept    []kept
+}
+
+// kept is a copy of the request of an input for a rule set.
+type kept struct {
+	input   int
+	set     *rules.Set
+	request *mapping.Request
+}
+
+// Keep keeps a copy of the request of input i, from which set derives parameters after the call.
+func (q *Question) Keep(i int, set *rules.Set) {
+	q.kept = append(q.kept, kept{i, set, q.Request.Keep(set)})
+}
+
+// Kept returns the request of input i that was kept for set; nil without one.
+func (q *Question) Kept(i int, set *rules.Set) *mapping.Request {
+	at := slices.IndexFunc(q.kept, func(k kept) bool { return k.input == i && k.set == set })
+	if at < 0 {
+		return nil
+	}
+	return q.kept[at].request
 }
 
 // Rules returns the rules of the call, one generation for the whole call.
@@ -225,7 +251,7 @@ func (q *Question) Resize(n int) {
 
 // resize makes n inputs of one hit with empty parameters.
 func (q *Question) resize(n int) {
-	q.inputs = slices.Grow(q.inputs[:0], n)[:n]
+	q.inputs, q.kept = slices.Grow(q.inputs[:0], n)[:n], nil
 	for len(q.params) < n {
 		q.params = append(q.params, rules.Params{})
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/koalagate/koalagate/internal/reload"
-	"github.com/koalagate/koalagate/rules"
 )
 
 // Records returns the records of the instance.
@@ -15,15 +14,7 @@ func (m *Member) Records() *Records { return m.o.Records }
 // Propose proposes a version as Records.Propose does, and reports its changes to the rules
 // of this instance. It sends contents that Redis has lost and this instance holds. The
 // report is nil if this instance has no rules or cannot read the version.
-//
-// It refuses a trial of rules that derive other parameters from requests than the rules of this
-// instance: the trial decides by the parameters of the rules in force.
 func (m *Member) Propose(ctx context.Context, p *Proposal) (*Manifest, *reload.Changes, error) {
-	if p.Trial != nil {
-		if err := m.checkTrial(ctx, p.Manifest); err != nil {
-			return nil, nil, err
-		}
-	}
 	manifest, err := m.o.Records.propose(ctx, p, m)
 	var wrong *missingError
 	if errors.As(err, &wrong) {
@@ -51,25 +42,6 @@ func (m *Member) Propose(ctx context.Context, p *Proposal) (*Manifest, *reload.C
 		return manifest, nil, nil //nolint:nilerr // see above
 	}
 	return manifest, found, nil
-}
-
-// checkTrial refuses a version whose trial would decide by other parameters than the version in
-// force. A version that cannot be read is left to the proposal, and to the answers of instances.
-func (m *Member) checkTrial(ctx context.Context, text []byte) error {
-	current := m.active()
-	manifest, err := ParseManifest(text, m.o.Records.o.MaxVersionBytes)
-	if current == nil || err != nil {
-		return nil //nolint:nilerr // see above
-	}
-	tried := &version{manifest: manifest}
-	if err := m.fill(ctx, tried); err != nil {
-		return nil //nolint:nilerr // see above
-	}
-	if sections := rules.DerivesOtherwise(current.set, tried.set); len(sections) > 0 {
-		return refused("a trial decides by the parameters that the rules in force derive, and %s of version %d are not the same as in version %d; publish these sections first, with the rules of version %d",
-			strings.Join(sections, " and "), manifest.Number, current.manifest.Number, current.manifest.Number)
-	}
-	return nil
 }
 
 // sendHeld writes the contents of a manifest that this instance holds and Redis lacks.

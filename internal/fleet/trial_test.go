@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -138,59 +137,6 @@ func TestEndsOfTrials(t *testing.T) {
 				eventually(t, "the version is in force", func() bool { return one.version() == number })
 			} else if one.version() != inForce {
 				t.Errorf("version %d is in force, want %d", one.version(), inForce)
-			}
-		})
-	}
-}
-
-// A trial decides by the parameters of the rules in force: a version that derives others is
-// refused, with the sections that differ.
-func TestTrialsOfOtherParametersAreRefused(t *testing.T) {
-	server := storetest.StartServer(t)
-	r := openRecords(t, server.URL())
-	one := startInstance(t, r)
-	livingInstances(t, r, 1)
-	const head = "[tokens]\nmain : https://id.example.com/keys; issuer=ISSUER; audience=a\n[params]\nuid : PARAM\n"
-	version := func(issuer, param, condition string) (*Manifest, Contents) {
-		m, contents := &Manifest{Author: "ann", Note: "a test", Hash: "h", Rules: 2}, make(Contents)
-		text := strings.NewReplacer("ISSUER", issuer, "PARAM", param).Replace(head) +
-			strings.Replace(ruleText(1), "act=vote", condition, 1)
-		m.Files = []File{{"rules.conf", contents.add([]byte(text))}}
-		m.Lists = []ListFile{{"rules.conf", "words.dat", contents.add([]byte("bob\n"))}}
-		return m, contents
-	}
-	m, contents := version("i", "header X-User-Id", "uid=+")
-	inForce := mustPublish(t, r, m, contents)
-	eventually(t, "the version is in force", func() bool { return one.version() == inForce })
-	for _, c := range []struct{ name, issuer, param, condition, want string }{
-		{"the same parameters", "i", "header X-User-Id", "act=vote; uid=+", ""},
-		{"another source", "i", "header X-User", "uid=+", "[params] of version 2 are not the same as in version 1"},
-		{"a claim", "i", "jwt main sub", "uid=+", "[params] and [tokens] of version 2"},
-		{"the outcome of a token", "i", "header X-User-Id", "jwt.main=valid", "derive, and [tokens] of version 2"},
-		{"a token that nothing uses", "j", "header X-User-Id", "uid=+", ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			m, contents := version(c.issuer, c.param, c.condition)
-			for sum, content := range contents {
-				if err := r.WriteBlob(t.Context(), Blob{Sum: sum, Size: int64(len(content))}, strings.NewReader(string(content))); err != nil {
-					t.Fatal(err)
-				}
-			}
-			m.Number, m.Before, m.Prefix, m.At = inForce+1, inForce, r.o.Prefix, time.Now()
-			text, err := m.Encode()
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = one.checkTrial(t.Context(), text)
-			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v; want %q", err, c.want)
-			}
-			if c.want == "" {
-				return
-			}
-			p := &Proposal{Manifest: text, Timeout: time.Minute, Trial: &TrialOptions{Length: time.Hour, Then: "keep"}}
-			if _, _, err := one.Propose(t.Context(), p); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("the proposal: %v; want %q", err, c.want)
 			}
 		})
 	}

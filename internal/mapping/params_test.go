@@ -556,6 +556,19 @@ func wantParams(t *testing.T, set *rules.Set, r *Request, o *Options, want map[s
 	if diff := cmp.Diff(want, asMap(&p)); diff != "" {
 		t.Errorf("parameters (-want +got):\n%s", diff)
 	}
+	wantKept(t, set, r, o, &p)
+}
+
+// wantKept holds that a kept request has the same parameters.
+func wantKept(t *testing.T, set *rules.Set, r *Request, o *Options, want *rules.Params) {
+	t.Helper()
+	var p rules.Params
+	if err := Params(set, r.Keep(set), o, &p); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.List(), p.List(), cmp.AllowUnexported(rules.Param{})); diff != "" {
+		t.Errorf("parameters of the kept request (-want +got):\n%s", diff)
+	}
 }
 
 func wantParam(t *testing.T, set *rules.Set, r *Request, o *Options, name, want string) {
@@ -567,6 +580,7 @@ func wantParam(t *testing.T, set *rules.Set, r *Request, o *Options, name, want 
 	if got, _ := p.Get(name); got != want {
 		t.Errorf("%s = %q, want %q", name, got, want)
 	}
+	wantKept(t, set, r, o, &p)
 }
 
 func wantRefusal(t *testing.T, r *Request, o *Options, status int) *Refusal {

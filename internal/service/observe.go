@@ -272,8 +272,8 @@ func (s *Service) observeRules() func(reload.State) {
 func (r *trials) observing(f func(*engine.Call, *engine.Decision, error)) func(*engine.Call, *engine.Decision, error) {
 	return func(c *engine.Call, d *engine.Decision, err error) {
 		f(c, d, err)
-		if t := r.observer.Load(); t != nil {
-			t.Observe(c, d, err)
+		if o := r.observer.Load(); o != nil {
+			o.trial.Observe(c, d, err)
 		}
 	}
 }

@@ -163,6 +163,7 @@ func (s *Service) openApp() error {
 	s.openTraffic()
 	counts, refusals := newRuleCounts(m, s.heavy, c.NearLimitRatio), operations.NewRefusals()
 	s.trials = newTrials(s)
+	s.watch.Mapped = s.trials.mapped
 	s.openTokens()
 	o := s.appOptions(counts, refusals)
 	if err := s.openPublished(&o); err != nil {

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,9 +11,11 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/app"
 	"github.com/koalagate/koalagate/internal/delay"
+	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/envoylimits"
 	"github.com/koalagate/koalagate/internal/fleet"
 	"github.com/koalagate/koalagate/internal/loglimit"
+	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/metrics"
 	"github.com/koalagate/koalagate/internal/traffic"
 	"github.com/koalagate/koalagate/internal/trial"
@@ -27,7 +30,7 @@ const trialInterval = time.Second
 // trials runs the trial of this instance, one at a time.
 type trials struct {
 	s        *Service
-	observer atomic.Pointer[trial.Trial] // of current; nil without one
+	observer atomic.Pointer[observer] // of current; nil without one
 	slow     *loglimit.Warner
 	changed  chan struct{} // wanted changed
 
@@ -87,8 +90,11 @@ func (r *trials) begin(head *trial.Report, tried candidates, space string, until
 	if err != nil {
 		return fmt.Errorf("cannot open the counters of a trial: %w", err)
 	}
+	own := &observer{rules: tried.rules, mapping: r.s.mappingOptions()}
+	own.mapping.Exceeded = nil // counted by the rules in force
+	r.s.keys.Await()
 	o := trial.Options{
-		Set: tried.rules, Counters: counters.Store, Copy: counters.Copy, Links: counters.Links, Workers: counters.Workers,
+		Set: tried.rules, Derive: own.derive, Counters: counters.Store, Copy: counters.Copy, Links: counters.Links, Workers: counters.Workers,
 		Mask: r.s.decisions.mask.Value, MaxRules: r.s.config.MaxRules, Exceptions: r.s.exceptions.Engine(),
 	}
 	line := []any{"version", head.Version, "hash", head.Hash, "rules", len(tried.rules.Rules)}
@@ -104,15 +110,76 @@ func (r *trials) begin(head *trial.Report, tried candidates, space string, until
 	r.mu.Lock()
 	r.current = next
 	r.mu.Unlock()
-	r.observer.Store(next.trial)
+	own.trial = next.trial
+	r.observer.Store(own)
 	r.s.logger.Info("a trial began", line...)
-	if inForce := r.s.app.Engine().Rules(); inForce != nil {
-		if sections := rules.DerivesOtherwise(inForce, tried.rules); len(sections) > 0 {
-			r.s.logger.Warn("a trial decides by the parameters that the rules in force derive; put these sections in force first", "sections", sections)
-		}
-	}
 	r.s.traffic.SendState(traffic.EventTrial, next.report())
 	return nil
+}
+
+// observer passes calls on to a trial, with the requests from which its rules derive other parameters.
+type observer struct {
+	trial   *trial.Trial
+	rules   *rules.Set
+	mapping mapping.Options
+	// compared is the result of the last comparison with rules in force.
+	compared atomic.Pointer[comparison]
+}
+
+type comparison struct {
+	inForce   *rules.Set
+	otherwise bool
+}
+
+// derivesOtherwise reports whether the rules on trial derive other parameters than those in force.
+func (o *observer) derivesOtherwise(inForce *rules.Set) bool {
+	last := o.compared.Load()
+	if last == nil || last.inForce != inForce {
+		last = &comparison{inForce, rules.DerivesOtherwise(inForce, o.rules)}
+		o.compared.Store(last)
+	}
+	return last.otherwise
+}
+
+// mapped keeps the request of an input if the trial derives other parameters from it.
+func (r *trials) mapped(q *door.Question, input int) {
+	if o := r.observer.Load(); o != nil && o.derivesOtherwise(q.Rules()) {
+		q.Keep(input, o.rules)
+	}
+}
+
+// derive is a function for trial.Options.Derive. Requests that arrived before the trial began are
+// not known.
+func (o *observer) derive(c *engine.Call, input int) (derive func(*rules.Params) error, known bool) {
+	if c.Rules == nil || c.Fault != nil || !o.derivesOtherwise(c.Rules) {
+		return nil, true
+	}
+	var request *mapping.Request
+	if in := &c.Inputs[input]; in.Sourced {
+		request = descriptorOf(c.Door, in.Params)
+	} else if q, ok := c.Origin.(*door.Question); !ok {
+		return nil, true
+	} else if request = q.Kept(input, o.rules); request == nil {
+		return nil, false
+	}
+	return func(p *rules.Params) error {
+		own := o.mapping
+		own.Tokens = new([]mapping.Token) // verified, and not counted
+		return mapping.Params(o.rules, request, &own, p)
+	}, true
+}
+
+// descriptorOf returns the request of an input that limits decide: its domain and entries.
+func descriptorOf(at string, p *rules.Params) *mapping.Request {
+	r := &mapping.Request{Door: at}
+	for _, entry := range p.List() {
+		if entry.Name == "domain" {
+			r.Domain = strings.Clone(entry.Value)
+		} else {
+			r.Entries = append(r.Entries, mapping.Entry{Key: strings.Clone(entry.Name), Value: strings.Clone(entry.Value)})
+		}
+	}
+	return r
 }
 
 // report returns the trial with its findings so far.
@@ -234,8 +301,8 @@ func (r *trials) settling(settled, renewed func(*engine.Settlement, engine.Settl
 	with := func(f func(*engine.Settlement, engine.Settled, error), follow func(*trial.Trial, *engine.Settlement)) func(*engine.Settlement, engine.Settled, error) {
 		return func(settlement *engine.Settlement, got engine.Settled, err error) {
 			f(settlement, got, err)
-			if t := r.observer.Load(); t != nil && err == nil && got.Known {
-				follow(t, settlement)
+			if o := r.observer.Load(); o != nil && err == nil && got.Known {
+				follow(o.trial, settlement)
 			}
 		}
 	}

@@ -2,7 +2,8 @@
 // decided them, and reports how the decisions differ.
 //
 // Observe copies a call into a bounded queue, which drops and counts calls when it is
-// full, so that no caller waits for the trial. Workers decide the calls with counters of
+// full, so that no caller waits for the trial. Workers derive the parameters, if the rules on trial
+// have others, and decide the calls with counters of
 // the trial's own, which begin as copies of the counters in force (seed.go). Settlements of the
 // calls follow them (receipts.go). Nothing that a trial decides reaches anybody; the
 // differences by rule and identity are counted by package whatif, for a Report (report.go).
@@ -45,6 +46,12 @@ type Options struct {
 	// Links keep the receipts of the trial for all instances; nil keeps them in this
 	// process alone.
 	Links Links
+	// Derive returns a function that derives the parameters of an input of a call by the rules on
+	// trial, nil if the rules in force derive the same ones. Derive is called during the call, and
+	// the function after it, by one goroutine at a time, so that the verification of tokens takes
+	// one processor. The call is left out if known is false. A nil Derive uses the parameters that
+	// the rules in force derive.
+	Derive func(c *engine.Call, input int) (derive func(p *rules.Params) error, known bool)
 	// Mask returns the value of a parameter as reports show it; nil shows all values.
 	Mask func(door, name, value string) string
 	// MaxRules and Exceptions are as in the engine in force.
@@ -67,6 +74,7 @@ type Trial struct {
 	cancel   context.CancelFunc
 	ended    sync.WaitGroup
 	dropped  atomic.Int64
+	deriving sync.Mutex
 
 	mu    sync.Mutex
 	tally whatif.Tally
@@ -79,11 +87,12 @@ type job interface{ run(t *Trial) }
 type sample struct {
 	at       time.Time
 	call     engine.Call
-	inForce  *rules.Set       // nil if the door did not name it
-	limits   engine.Source    // in force; nil for a call that limits on trial do not concern
-	outcomes []whatif.Outcome // of the inputs, by the rules in force
-	refused  bool             // in force, also for an input that the trial leaves out
-	receipt  string           // of the rules in force
+	inForce  *rules.Set                    // nil if the door did not name it
+	derives  []func(p *rules.Params) error // of the inputs; nil ones keep their parameters
+	limits   engine.Source                 // in force; nil for a call that limits on trial do not concern
+	outcomes []whatif.Outcome              // of the inputs, by the rules in force
+	refused  bool                          // in force, also for an input that the trial leaves out
+	receipt  string                        // of the rules in force
 }
 
 // Start returns a Trial that decides the calls that Observe receives.
@@ -136,7 +145,7 @@ func (t *Trial) Observe(c *engine.Call, d *engine.Decision, err error) {
 	if t.o.Source != nil && c.Source != nil {
 		s.limits, s.call.Source = t.o.Source(c)
 	}
-	if s.choose(c.Inputs, d.Answers, t.o.LimitsOnly); len(s.call.Inputs) == 0 {
+	if !s.choose(c, d.Answers, &t.o) || len(s.call.Inputs) == 0 {
 		return
 	}
 	t.receipts.expect(s.receipt)
@@ -156,31 +165,44 @@ func (t *Trial) enqueue(j job) bool {
 	}
 }
 
-// choose copies the inputs that the trial decides, with the outcomes in force. A door
-// has the inputs of limits first, and behind them those of the rules. Limits on trial decide
-// the former. Rules on trial decide the latter or, if a call met limits alone, the descriptors of
-// these.
-func (s *sample) choose(inputs []engine.Input, answers []engine.Answer, limitsOnly bool) {
-	sourced := 0
-	for sourced < len(inputs) && inputs[sourced].Sourced {
+// choose copies the inputs that the trial decides, with the outcomes in force, and reports whether
+// their parameters are known. A door has the inputs of limits first, and behind them those of the
+// rules. Limits on trial decide the former. Rules on trial decide the latter or, if a call met
+// limits alone, the descriptors of these.
+func (s *sample) choose(c *engine.Call, answers []engine.Answer, o *Options) (known bool) {
+	all, sourced := len(c.Inputs), 0
+	for sourced < all && c.Inputs[sourced].Sourced {
 		sourced++
 	}
-	s.call.Inputs, s.outcomes = make([]engine.Input, 0, len(inputs)), make([]whatif.Outcome, 0, len(inputs))
+	s.call.Inputs, s.outcomes = make([]engine.Input, 0, all), make([]whatif.Outcome, 0, all)
 	if s.limits != nil {
-		s.add(inputs[:sourced], answers[:sourced], true)
+		s.add(c.Inputs[:sourced], answers, true)
 	}
 	switch {
-	case limitsOnly:
-	case sourced < len(inputs):
-		s.add(inputs[sourced:], answers[sourced:], false)
-	case s.limits != nil:
-		s.add(inputs, nil, false) // no rule in force refuses them
-	default:
-		s.add(inputs, answers, false)
+	case o.LimitsOnly:
+		return true
+	case sourced == all:
+		sourced = 0
+		if s.limits != nil {
+			answers = nil // no rule in force refuses them
+		}
 	}
+	first := len(s.call.Inputs)
+	s.add(c.Inputs[sourced:], answers[sourced:], false)
+	if o.Derive == nil {
+		return true
+	}
+	s.derives = make([]func(*rules.Params) error, len(s.call.Inputs))
+	for i := range s.derives[first:] {
+		if s.derives[first+i], known = o.Derive(c, sourced+i); !known {
+			return false
+		}
+	}
+	return true
 }
 
-// add adds copies of inputs, whose strings may be valid only during the call.
+// add adds copies of inputs, whose strings may be valid only during the call. Without answers no
+// rule in force refuses them.
 func (s *sample) add(inputs []engine.Input, answers []engine.Answer, sourced bool) {
 	for i := range inputs {
 		in := inputs[i]
@@ -194,7 +216,7 @@ func (s *sample) add(inputs []engine.Input, answers []engine.Answer, sourced boo
 			in.Override = &own
 		}
 		var o whatif.Outcome
-		if answers != nil {
+		if len(answers) > 0 {
 			o = whatif.Of(&answers[i], len(s.call.Inputs))
 		}
 		s.call.Inputs, s.outcomes = append(s.call.Inputs, in), append(s.outcomes, o)
@@ -212,8 +234,33 @@ func (t *Trial) work() {
 	}
 }
 
+// derive replaces the parameters by those that the rules on trial derive.
+func (s *sample) derive(t *Trial) error {
+	if s.derives == nil {
+		return nil
+	}
+	t.deriving.Lock()
+	defer t.deriving.Unlock()
+	for i, derive := range s.derives {
+		if derive == nil {
+			continue
+		}
+		p := new(rules.Params)
+		if err := derive(p); err != nil {
+			return err
+		}
+		s.call.Inputs[i].Params = p
+	}
+	return nil
+}
+
 // run decides the call by the rules on trial and counts the difference.
 func (s *sample) run(t *Trial) {
+	if err := s.derive(t); err != nil {
+		t.receipts.forget(s.receipt)
+		t.dropped.Add(1)
+		return
+	}
 	d, err := t.engine.Decide(context.WithValue(t.ctx, triedKey{}, &tried{trial: t, sample: s}), &s.call)
 	if err != nil || d.Unavailable {
 		t.receipts.forget(s.receipt)
