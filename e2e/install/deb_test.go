@@ -1,9 +1,11 @@
 package install_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,6 +26,16 @@ func TestSettingsOfTheDebianPackage(t *testing.T) {
 	for _, path := range append([]string{"/etc/koalagate/koalagate.yaml"}, loaded.Rules...) {
 		if !strings.Contains(packaged, "dst: "+path) {
 			t.Errorf("the package does not contain %s", path)
+		}
+	}
+	programs := []string{"gin", "clients"} // that are copied from the repository
+	entries, err := os.ReadDir("examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if entry.IsDir() && !slices.Contains(programs, entry.Name()) && !strings.Contains(packaged, fmt.Sprintf("src: %q", "examples/"+entry.Name()+"/*")) {
+			t.Errorf("the package does not contain examples/%s, which examples use", entry.Name())
 		}
 	}
 }
