@@ -15,6 +15,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/display"
 	"github.com/koalagate/koalagate/internal/findings"
+	"github.com/koalagate/koalagate/internal/printable"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/replay"
 	"github.com/koalagate/koalagate/internal/trace"
@@ -127,7 +128,7 @@ func (p *program) printChanges(c *rules.Changes) {
 		display.Printf(p.stdout, "changed  rule %s: %s (%s)\n", ruleTitle(r.After), strings.Join(r.Parts, ", "), r.After.Pos)
 	}
 	for _, l := range c.Lists {
-		display.Printf(p.stdout, "changed  list %s: %d entries added, %d removed\n", l.Name, l.Added, l.Removed)
+		display.Printf(p.stdout, "changed  list %s: %s added, %d removed\n", l.Name, printable.Count(l.Added, "entry"), l.Removed)
 	}
 	for _, name := range c.Tables {
 		display.Printf(p.stdout, "changed  table %s\n", name)
@@ -158,7 +159,7 @@ func ruleTitle(r *rules.Rule) string {
 
 // printDifference prints who would notice the change.
 func (p *program) printDifference(d *replay.Difference, top int) {
-	display.Printf(p.stdout, "\n%d calls: %d newly refused, %d newly let through\n", d.Calls, d.NewlyRefused, d.NewlyAllowed)
+	display.Printf(p.stdout, "\n%s: %d newly refused, %d newly let through\n", printable.Count(d.Calls, "call"), d.NewlyRefused, d.NewlyAllowed)
 	p.printIdentities("newly refused", d.Rules, func(n whatif.Differences) int64 { return n.NewlyRefused }, top)
 	p.printIdentities("newly let through", d.Rules, func(n whatif.Differences) int64 { return n.NewlyAllowed }, top)
 }

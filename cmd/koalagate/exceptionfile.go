@@ -12,6 +12,7 @@ import (
 	"github.com/koalagate/koalagate/internal/adminapi"
 	"github.com/koalagate/koalagate/internal/display"
 	"github.com/koalagate/koalagate/internal/exceptions"
+	"github.com/koalagate/koalagate/internal/printable"
 )
 
 const (
@@ -70,7 +71,7 @@ func (p *program) addFile(ctx context.Context, o *exceptionFlags, args []string)
 	if o.format.value == "json" {
 		return display.JSON(p.stdout, all)
 	}
-	fmt.Fprintf(p.stderr, "added %d exceptions\n", len(all))
+	fmt.Fprintf(p.stderr, "added %s\n", printable.Count(len(all), "exception"))
 	return nil
 }
 

@@ -104,8 +104,8 @@ func (p *program) rollbackCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rollback [VERSION]",
 		Short: "Publish the content of an earlier version again",
-		Long: "Publish the content of an earlier version as a new version. Without VERSION, publish the predecessor\n" +
-			"of the version in force. The new version comes into force as with `koalagate publish`.",
+		Long: "Publish the content of an earlier version as a new version. Without VERSION, publish the one before\n" +
+			"the version in force. The new version comes into force as with `koalagate publish`.",
 		Example: "  koalagate rollback --note 'it refused everybody'",
 	}
 	b := &publishing{instance: instance{installed: p.installed}}
@@ -134,7 +134,7 @@ func (p *program) rollbackCommand() *cobra.Command {
 			return err
 		}
 		if current.Before == 0 {
-			return failed("version %d has no predecessor", state.InForce)
+			return failed("there was no version before version %d", state.InForce)
 		}
 		b.expect = int64(state.InForce)
 		return p.rollback(ctx, b, strconv.FormatUint(current.Before, 10))

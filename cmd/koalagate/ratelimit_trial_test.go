@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/koalagate/koalagate/internal/printable"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
 
@@ -83,7 +83,7 @@ func (r *onTrial) callEach(entry string, want ...int) {
 	for _, status := range want {
 		r.calls("d", key, value, status)
 		r.tried++
-		r.awaitTrial(fmt.Sprintf("\n%d requests, 0 left out\n", r.tried))
+		r.awaitTrial("\n" + printable.Count(r.tried, "request") + ", 0 left out\n")
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/koalagate/koalagate/internal/display"
+	"github.com/koalagate/koalagate/internal/printable"
 	"github.com/koalagate/koalagate/internal/trial"
 )
 
@@ -61,7 +62,7 @@ func writeTrial(w io.Writer, t *trial.Report) error {
 	default:
 		fmt.Fprintln(w)
 	}
-	display.Printf(w, "%d requests, %d left out\n", t.Requests, t.Dropped)
+	display.Printf(w, "%s, %d left out\n", printable.Count(t.Requests, "request"), t.Dropped)
 	display.Printf(w, "refused: %d in force, %d on trial\n", t.RefusedInForce, t.RefusedOnTrial)
 	display.Printf(w, "newly refused: %d (%s), newly allowed: %d (%s)\n",
 		t.NewlyRefused, share(t.NewlyRefused, t.Requests), t.NewlyAllowed, share(t.NewlyAllowed, t.Requests))

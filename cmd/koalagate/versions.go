@@ -20,6 +20,7 @@ import (
 	"github.com/koalagate/koalagate/internal/adminapi"
 	"github.com/koalagate/koalagate/internal/display"
 	"github.com/koalagate/koalagate/internal/fleet"
+	"github.com/koalagate/koalagate/internal/printable"
 )
 
 // checkVersion returns an error unless the text is the number of a version.
@@ -97,7 +98,7 @@ func (p *program) showCommand() *cobra.Command {
 }
 
 func writeVersion(w io.Writer, v *adminapi.VersionDetail) error {
-	display.Printf(w, "version %d of %s by %s, after version %d, %d rules, hash %s\n", v.Version.Version, v.At.Format(time.RFC3339), v.Author, v.Before, v.Rules, v.Hash)
+	display.Printf(w, "version %d of %s by %s, after version %d, %s, hash %s\n", v.Version.Version, v.At.Format(time.RFC3339), v.Author, v.Before, printable.Count(v.Rules, "rule"), v.Hash)
 	if v.Note != "" {
 		display.Printf(w, "%s\n", v.Note)
 	}

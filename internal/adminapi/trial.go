@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/koalagate/koalagate/internal/access"
+	"github.com/koalagate/koalagate/internal/printable"
 	"github.com/koalagate/koalagate/internal/trial"
 )
 
@@ -38,7 +39,7 @@ func (s *server) stopTrial(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return trialProblem(err)
 	}
-	s.record(r, "trial stop", fmt.Sprintf("version %d, %.12s, after %d requests", report.Version, report.Hash, report.Requests))
+	s.record(r, "trial stop", fmt.Sprintf("version %d, %.12s, after %s", report.Version, report.Hash, printable.Count(report.Requests, "request")))
 	return done(w, r, report)
 }
 

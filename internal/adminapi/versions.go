@@ -38,7 +38,7 @@ type Version struct {
 // VersionDetail is a version with its rule files.
 type VersionDetail struct {
 	Version
-	Before uint64 `json:"before"` // its predecessor, 0 for none
+	Before uint64 `json:"before"` // the version in force before it, 0 for none
 	// Purpose is what its signature is for: in-force for versions that are or were in force;
 	// "" without one.
 	Purpose fleet.Purpose   `json:"purpose,omitempty"`

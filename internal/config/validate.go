@@ -211,9 +211,9 @@ func describeAccepted(fault validator.FieldError) string {
 	case "hostname_rfc1123":
 		return "a host name, without a port"
 	case "min":
-		return "at least " + fault.Param() + unit(fault.Kind())
+		return "at least " + counted(fault)
 	case "max":
-		return "at most " + fault.Param() + unit(fault.Kind())
+		return "at most " + counted(fault)
 	case "ltefield":
 		return "at most drain_timeout"
 	case "gtefield":
@@ -232,14 +232,18 @@ func keyOf(field string) string {
 	return f.Tag.Get("koanf")
 }
 
-// unit returns the unit of a length limit, "" for numbers.
-func unit(kind reflect.Kind) string {
-	switch kind {
+// counted returns a limit with its unit, which the limit of a length has.
+func counted(fault validator.FieldError) string {
+	one, more := "", ""
+	switch fault.Kind() {
 	case reflect.String:
-		return " characters"
+		one, more = " character", " characters"
 	case reflect.Slice:
-		return " entries"
+		one, more = " entry", " entries"
 	default:
-		return ""
 	}
+	if fault.Param() == "1" {
+		return "1" + one
+	}
+	return fault.Param() + more
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/koalagate/koalagate/internal/display"
+	"github.com/koalagate/koalagate/internal/printable"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -52,14 +53,7 @@ func writeSummary(w io.Writer, set *rules.Set, warnings int) {
 	if set == nil {
 		return
 	}
-	fmt.Fprintf(w, "%s, %s, %s, hash %s\n", plural(len(set.Sources), "file"), plural(len(set.Rules), "rule"), plural(warnings, "warning"), set.Hash)
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	fmt.Fprintf(w, "%s, %s, %s, hash %s\n", printable.Count(len(set.Sources), "file"), printable.Count(len(set.Rules), "rule"), printable.Count(warnings, "warning"), set.Hash)
 }
 
 // Document is the JSON form of findings. docs/formats.md describes it, and

@@ -149,7 +149,7 @@ func ParseManifest(text []byte, total int64) (*Manifest, error) {
 func (m *Manifest) check(total int64) error {
 	switch {
 	case m.Number == 0 || m.Number > maxNumber || m.Before >= m.Number:
-		return fmt.Errorf("its manifest has the number %d after %d; want 1 … %d, above its predecessor", m.Number, m.Before, int64(maxNumber))
+		return fmt.Errorf("its manifest has the number %d after %d; want 1 … %d, above the version before it", m.Number, m.Before, int64(maxNumber))
 	case len(m.Files) == 0:
 		return errors.New("its manifest names no rule file")
 	case len(m.Files)+len(m.Lists) > maxFiles:

@@ -121,24 +121,3 @@ func TestFiles(t *testing.T) {
 		t.Errorf("the licenses: %d", r.StatusCode)
 	}
 }
-
-// The page says what rules and counters do in the words of the documents, and counts one thing as
-// one.
-func TestWordsOfThePage(t *testing.T) {
-	old := regexp.MustCompile(`pass(es|ed) over|as new in|predecessor|\.length\} (files|rules|lists|versions)\b`)
-	entries, err := os.ReadDir("web/src")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		text, err := os.ReadFile(filepath.Join("web/src", e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, line := range strings.Split(string(text), "\n") {
-			if found := old.FindString(line); found != "" {
-				t.Errorf("web/src/%s:%d says %q", e.Name(), i+1, found)
-			}
-		}
-	}
-}

@@ -1,7 +1,9 @@
-// Package printable keeps characters that terminals interpret out of messages.
+// Package printable keeps characters that terminals interpret out of messages, and numbers things
+// in them.
 package printable
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 )
@@ -15,4 +17,16 @@ func Text(text string) string {
 		}
 		return c
 	}, text)
+}
+
+// Count returns a number of things with their noun: "1 rule", "2 rules", "0 entries". The noun is
+// in the singular.
+func Count[N int | int64 | uint64](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	if stem, isY := strings.CutSuffix(noun, "y"); isY {
+		return fmt.Sprintf("%d %sies", n, stem)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

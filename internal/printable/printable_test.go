@@ -16,3 +16,17 @@ func TestText(t *testing.T) {
 		}
 	}
 }
+
+func TestCount(t *testing.T) {
+	for want, got := range map[string]string{
+		"1 rule":    Count(1, "rule"),
+		"0 rules":   Count(0, "rule"),
+		"2 entries": Count(2, "entry"),
+		"1 entry":   Count(int64(1), "entry"),
+		"11 calls":  Count(uint64(11), "call"),
+	} {
+		if got != want {
+			t.Errorf("%q; want %q", got, want)
+		}
+	}
+}

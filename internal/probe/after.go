@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/internal/delay"
+	"github.com/koalagate/koalagate/internal/printable"
 )
 
 const (
@@ -73,7 +74,7 @@ func (h *httpProbe) probeAfter(ctx context.Context, first *response) {
 		pause *= 2
 	}
 	h.ok("after", "the gateway reports the ends of requests, the first within %s: %s have as much left as the first",
-		reported.Round(time.Millisecond), plural(h.sent-1, "more request"))
+		reported.Round(time.Millisecond), printable.Count(h.sent-1, "more request"))
 }
 
 // hold returns what the response says that is left of its quota, and the time until the

@@ -3,6 +3,8 @@ package probe
 import (
 	"context"
 	"slices"
+
+	"github.com/koalagate/koalagate/internal/printable"
 )
 
 // outcome classifies the response to a request of checkChoices.
@@ -44,7 +46,7 @@ func (p *prober) checkChoices(ctx context.Context, send sendFunc) {
 		}
 	}
 	if len(list) > 0 && len(p.report.Items) == notes {
-		p.ok("varying", "other values of %s are refused", plural(len(list), "source"))
+		p.ok("varying", "other values of %s are refused", printable.Count(len(list), "source"))
 	}
 }
 
@@ -90,7 +92,7 @@ func (p *prober) checkOmission(ctx context.Context, send sendFunc, without reque
 			return true
 		}
 	}
-	p.note("choosing", "without "+s.String()+" none of "+plural(p.Requests, "request")+" is refused, and no response reports a quota:",
+	p.note("choosing", "without "+s.String()+" none of "+printable.Count(p.Requests, "request")+" is refused, and no response reports a quota:",
 		"a client that leaves it out is not limited, unless another limit is above --requests")
 	return true
 }

@@ -18,6 +18,8 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/koalagate/koalagate/internal/printable"
 )
 
 const (
@@ -214,7 +216,7 @@ func (p *prober) probeRateLimit(ctx context.Context, client rlsv3.RateLimitServi
 // reportOpenService reports that a service refused nothing, with the quota of its
 // last answer.
 func (p *prober) reportOpenService(service string, metadata *structpb.Struct) {
-	text := fmt.Sprintf("%s refused none of %s", service, plural(p.Requests, "call"))
+	text := fmt.Sprintf("%s refused none of %s", service, printable.Count(p.Requests, "call"))
 	if limit := metadata.GetFields()["limit"]; limit != nil {
 		p.fault("refusal", fmt.Sprintf("%s, and %.0f of %.0f are left", text, metadata.GetFields()["remaining"].GetNumberValue(), limit.GetNumberValue()),
 			"The limit was not reached: raise --requests.")

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/koalagate/koalagate/internal/printable"
 )
 
 // maxBody limits the bytes that are read of a response; a longer one costs the
@@ -181,11 +183,11 @@ func (h *httpProbe) checkConnections(ctx context.Context, refusal *response) boo
 	duration := time.Since(start) / more
 	switch n := h.opened - opened; {
 	case n > more/2:
-		h.fault("connections", plural(more, "refused request")+" used "+plural(n, "connection"),
+		h.fault("connections", printable.Count(more, "refused request")+" used "+printable.Count(n, "connection"),
 			"Refusals close the client's connection, so that a refused client costs more than another one.\n"+
 				"Check whether keepalive is disabled or the gateway sends refusals with `Connection: close`.")
 	case ended > 0: // gateways end connections after a number of requests
-		h.note("connections", plural(ended, "connection")+" ended during "+plural(more, "refused request")+"; most were kept")
+		h.note("connections", printable.Count(ended, "connection")+" ended during "+printable.Count(more, "refused request")+"; most were kept")
 	default: // net/http may open another connection if the network is slow
 		h.ok("connections", "kept across refusals, %s each", duration.Round(10*time.Microsecond))
 	}

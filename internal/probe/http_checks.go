@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/koalagate/koalagate/internal/printable"
 )
 
 // modesAdvice is the advice for doors that do not enforce.
@@ -13,7 +15,7 @@ const modesAdvice = "`curl ADMIN_ADDR/modes` shows the modes of the doors; a POS
 
 // reportOpen reports possible reasons why none was refused.
 func (h *httpProbe) reportOpen(last *response) {
-	none := "none of " + plural(h.sent, "request") + " was refused, and "
+	none := "none of " + printable.Count(h.sent, "request") + " was refused, and "
 	switch quota := last.quota(); {
 	case strings.HasPrefix(last.decision(), "observed-"):
 		h.fault("refusal", "the door is in mode observe and lets refused requests pass: "+last.decision(), modesAdvice)
@@ -82,7 +84,7 @@ func (h *httpProbe) checkHeaders(passed, refusal *response) {
 	}
 	for _, name := range []string{"Retry-After", "RateLimit", "RateLimit-Policy", "RateLimit-Limit", "Content-Type"} {
 		if values := refusal.header.Values(name); len(values) > 1 {
-			h.fault("headers", name+" occurs "+plural(len(values), "time"), "Two settings of the gateway add it: keep one.\n"+
+			h.fault("headers", name+" occurs "+printable.Count(len(values), "time"), "Two settings of the gateway add it: keep one.\n"+
 				"Envoy's rate limit filter adds headers of its own to the headers of ratelimit_headers: choose one of the two.")
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/koalagate/koalagate/internal/printable"
 )
 
 // Kind classifies an item of a report.
@@ -63,7 +65,7 @@ func (r *Report) WriteText(w io.Writer) {
 // Summary returns the result in a few words.
 func (r *Report) Summary() string {
 	if n := r.Faults(); n > 0 {
-		return plural(n, "fault")
+		return printable.Count(n, "fault")
 	}
 	return "no faults"
 }
@@ -86,11 +88,4 @@ func (p *prober) note(topic, text string, advice ...string) {
 // fault adds a fault. Advice may have several lines.
 func (p *prober) fault(topic, text, advice string) {
 	p.add(Item{Kind: Fault, Topic: topic, Text: text, Advice: strings.Split(advice, "\n")})
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

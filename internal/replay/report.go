@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/internal/display"
+	"github.com/koalagate/koalagate/internal/printable"
 	"github.com/koalagate/koalagate/internal/trace"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -86,8 +87,8 @@ func (r *Report) WriteText(w io.Writer) {
 		fmt.Fprintln(w, "the trace has no calls")
 		return
 	}
-	fmt.Fprintf(w, "%d calls from %s to %s: %d allowed, %d denied, %d challenged, %d without a verdict\n",
-		r.Calls, r.clock(r.From), r.clock(r.To), r.Allowed, r.Denied, r.Challenged, r.Undecided)
+	fmt.Fprintf(w, "%s from %s to %s: %d allowed, %d denied, %d challenged, %d without a verdict\n",
+		printable.Count(r.Calls, "call"), r.clock(r.From), r.clock(r.To), r.Allowed, r.Denied, r.Challenged, r.Undecided)
 	if c := r.Comparison; c.Compared > 0 {
 		fmt.Fprintf(w, "%d of %d recorded answers had another verdict or another rule", c.Different, c.Compared)
 		if c.Different > 0 {

@@ -25,14 +25,10 @@ func (r *Result) WriteText(w io.Writer) {
 				fmt.Fprintf(w, "FAIL %s:%d: %s\n%s\n", path, c.Failure.Line, printable.Text(c.Name), indent(c.Failure.text()))
 			}
 		}
-		fmt.Fprintf(w, "FAIL %s: %d of %d cases failed\n", path, n, len(r.Cases))
+		fmt.Fprintf(w, "FAIL %s: %d of %s failed\n", path, n, printable.Count(len(r.Cases), "case"))
 		return
 	}
-	cases := "1 case"
-	if len(r.Cases) != 1 {
-		cases = fmt.Sprintf("%d cases", len(r.Cases))
-	}
-	fmt.Fprintf(w, "ok   %s: %s\n", path, cases)
+	fmt.Fprintf(w, "ok   %s: %s\n", path, printable.Count(len(r.Cases), "case"))
 }
 
 // text describes the failure in several lines.

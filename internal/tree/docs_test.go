@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -112,6 +113,31 @@ func TestIndexLeadsToEveryPage(t *testing.T) {
 func TestREADMEIsShort(t *testing.T) {
 	if n := strings.Count(readText(t, "README.md"), "\n"); n > 150 {
 		t.Errorf("README.md has %d lines; want at most 150: move details to docs", n)
+	}
+}
+
+// The README names the two commands that do everything from the sources: what each does and needs,
+// what it fetches, and how long it takes.
+func TestREADMENamesBothCommands(t *testing.T) {
+	readme, makefile := readText(t, "README.md"), readText(t, "Makefile")
+	const titles = "| command | does | needs | fetches | takes, on two cores |"
+	_, table, found := strings.Cut(readme, "\n"+titles+"\n")
+	if !found {
+		t.Fatalf("README.md has no table %s", titles)
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	for _, target := range []string{"run", "test"} {
+		_, row, _ := strings.Cut(table, "\n| `make "+target+"` |")
+		row, _, _ = strings.Cut(row, "\n")
+		cells := strings.Split(strings.TrimSuffix(row, "|"), "|")
+		if len(cells) != 4 || slices.ContainsFunc(cells, func(c string) bool { return strings.TrimSpace(c) == "" }) {
+			t.Errorf("README.md states of make %s %q; want what it does, needs and fetches, and how long it takes", target, cells)
+		} else if !strings.Contains(cells[3], "minute") {
+			t.Errorf("README.md states that make %s takes%s", target, cells[3])
+		}
+		if !strings.Contains(makefile, "\n"+target+": ") {
+			t.Errorf("the Makefile has no target %s", target)
+		}
 	}
 }
 
