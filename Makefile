@@ -8,7 +8,7 @@ PROMTOOL_VERSION := v0.316.0
 PROMTOOL := .tools/promtool-$(PROMTOOL_VERSION)/promtool
 GOVULNCHECK_VERSION := v1.9.0
 GOVULNCHECK := .tools/govulncheck-$(GOVULNCHECK_VERSION)/govulncheck
-SCRIPTS  := $(wildcard .ci/* bench/*.sh deploy/*.sh deploy/*/*.sh e2e/*.sh e2e/install/*.sh) deploy/deb/postinst deploy/deb/prerm deploy/deb/postrm
+SCRIPTS  := $(wildcard .ci/* bench/*.sh deploy/*.sh deploy/*/*.sh e2e/*.sh e2e/install/*.sh) $(wildcard deploy/packages/deb/* deploy/packages/rpm/*)
 
 # Programs in .tools, downloaded because the system's are unsuitable, come first.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -90,6 +90,10 @@ verify: tools ## the long form of the tests; keeps the results in docs/reports/v
 package: tools ## build the packages, install and start them, and check their files; needs root
 	@e2e/programs.sh packaging
 	$(GOTEST) -count=1 -timeout 30m -v ./e2e/install -long
+
+.PHONY: release
+release: ## make all files of a release from the tag of the commit; OUT=FOLDER KEY=FILE, an Ed25519 key in PEM
+	@deploy/release.sh "$(OUT)" "$(KEY)"
 
 .PHONY: page
 page: ## build the page for operators from internal/page/web

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the static program, as in a release:
 #
-#   deploy/build.sh OUTPUT [amd64|arm64]    for Linux on this architecture; without one,
-#                                           for this machine
+#   deploy/build.sh OUTPUT [[OS/]ARCHITECTURE]    for arm64 on Linux, or for darwin/arm64;
+#                                                 without one, for this machine
 #
 # VERSION, REVISION and DATE (RFC 3339) in the environment name the build; by default
 # they are those of the git commit. Equal sources, names and Go versions build equal
@@ -19,7 +19,9 @@ date=${DATE:-$(TZ=UTC git_or unknown log -1 --date=format-local:%Y-%m-%dT%H:%M:%
 
 export CGO_ENABLED=0 GOAMD64=v1 GOARM64=v8.0
 if (($# > 1)); then
-  export GOOS=linux GOARCH=$2
+  platform=linux/$2
+  [[ $2 != */* ]] || platform=$2
+  export GOOS=${platform%/*} GOARCH=${platform#*/}
 fi
 # Without the tags, gRPC links pages made of templates, and the validator a call of methods by
 # their names: each keeps all methods of all types.

@@ -21,7 +21,7 @@ readonly unpacked=$tools/debian
 readonly envoy_version=1.40.
 # Newer versions of nfpm require modules that the public proxy does not have.
 readonly nfpm_version=v2.45.1 helm_version=v3.22.0 actionlint_version=v1.7.12
-readonly packaging=(nfpm helm hadolint kubernetes-validate check-jsonschema actionlint zizmor qemu-aarch64-static systemd-analyze)
+readonly packaging=(nfpm rpm helm hadolint kubernetes-validate check-jsonschema actionlint zizmor qemu-aarch64-static systemd-analyze)
 
 # usable PATH: prints the version of the program at that path, if it is suitable.
 usable() {
@@ -63,6 +63,10 @@ usable() {
     shellcheck)
       version=$("$path" --version 2>&1) || return 1
       [[ $version =~ version:\ ([0-9.]+) ]] || return 1
+      echo "${BASH_REMATCH[1]}" ;;
+    rpm)
+      version=$("$path" --version 2>&1) || return 1
+      [[ $version =~ ^RPM\ version\ ([0-9.]+) ]] || return 1
       echo "${BASH_REMATCH[1]}" ;;
     nfpm | helm | actionlint) # built from the module; the build information has the version
       version=$(go version -m "$path" 2>/dev/null) || return 1
@@ -219,6 +223,7 @@ fetch() {
     helm) GOBIN=$bin retry go install -ldflags '-s -w' "helm.sh/helm/v3/cmd/helm@$helm_version" ;;
     actionlint) GOBIN=$bin retry go install "github.com/rhysd/actionlint/cmd/actionlint@$actionlint_version" ;;
     hadolint | kubernetes-validate | check-jsonschema | zizmor) fetch_python "$1" ;;
+    rpm) debian rpm rpm-common && start_unpacked rpm usr/bin/rpm "RPM_CONFIGDIR=\"$unpacked/usr/lib/rpm\"" ;;
     qemu-aarch64-static) debian qemu-user-static && start_unpacked "$1" "usr/bin/$1" ;;
     *) return 1 ;;
   esac
@@ -275,6 +280,7 @@ advice() {
     valgrind) echo "install valgrind so that it is on PATH" ;;
     nfpm | helm | actionlint) echo "give the go command access to a module proxy (GOPROXY)" ;;
     hadolint | kubernetes-validate | check-jsonschema | zizmor) echo "install python3 with venv and give this script access to the Python package index" ;;
+    rpm) echo "install rpm so that it is on PATH" ;;
     qemu-aarch64-static) echo "install qemu-user-static so that it is on PATH" ;;
     systemd-analyze) echo "install systemd, which need not run" ;;
     *) echo "supported programs: redis-server, nginx, envoy, caddy, haproxy, curl, chromium-headless-shell, php, shellcheck, valgrind and ${packaging[*]}" ;;

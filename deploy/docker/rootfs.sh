@@ -4,14 +4,19 @@
 #   deploy/docker/rootfs.sh FOLDER [amd64|arm64]
 #
 # It contains the program, the user, the authorities of the system for TLS, and empty
-# folders for rule files and for state_dir. The Dockerfile copies it.
+# folders for rule files and for state_dir. The Dockerfile copies it. PROGRAM is the
+# program; by default deploy/build.sh builds it.
 set -euo pipefail
 mkdir -p "$1"
 root=$(realpath "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 mkdir -p "$root"/{usr/bin,etc/koalagate/rules.d,etc/ssl/certs,var/lib/koalagate}
-deploy/build.sh "$root/usr/bin/koalagate" "${@:2}"
+if [[ -n ${PROGRAM:-} ]]; then
+  cp "$PROGRAM" "$root/usr/bin/koalagate"
+else
+  deploy/build.sh "$root/usr/bin/koalagate" "${@:2}"
+fi
 echo 'koalagate:x:65532:65532:koalagate:/:/sbin/nologin' >"$root/etc/passwd"
 echo 'koalagate:x:65532:' >"$root/etc/group"
 cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"

@@ -22,13 +22,13 @@ func TestSettingsOfTheDebianPackage(t *testing.T) {
 	if loaded.StateDir != "/var/lib/koalagate" || !strings.Contains(unit, "\nStateDirectory=koalagate\n") {
 		t.Errorf("state_dir is %s, which the unit does not create", loaded.StateDir)
 	}
-	packaged := read(t, "deploy/deb/nfpm.yaml")
+	packaged := read(t, "deploy/packages/nfpm.yaml")
 	for _, path := range append([]string{"/etc/koalagate/koalagate.yaml"}, loaded.Rules...) {
 		if !strings.Contains(packaged, "dst: "+path) {
 			t.Errorf("the package does not contain %s", path)
 		}
 	}
-	programs := []string{"gin", "clients"} // that are copied from the repository
+	programs := []string{"gin"} // a module of its own, which is copied from the repository
 	entries, err := os.ReadDir("examples")
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestLifeOfTheDebianPackage(t *testing.T) {
 	folder := t.TempDir()
 	for name, version := range map[string]string{"old.deb": "0.1.0", "new.deb": "0.2.0"} {
 		dist := t.TempDir()
-		run(t, []string{"VERSION=" + version}, "deploy/deb/build.sh", dist)
+		run(t, []string{"VERSION=" + version}, "deploy/packages/build.sh", dist)
 		if err := os.Rename(filepath.Join(dist, "koalagate_"+version+"_amd64.deb"), filepath.Join(folder, name)); err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ var (
 // The pages about installations name files, settings and pages that exist.
 func TestPagesNameWhatExists(t *testing.T) {
 	pages, err := filepath.Glob("docs/install/*.md")
-	if err != nil || len(pages) != 5 {
+	if err != nil || len(pages) != 7 {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
 	for _, page := range pages {

@@ -19,7 +19,7 @@ const (
 
 // programs are the folders whose packages may import everything and that no
 // other package may import.
-var programs = []string{"cmd", "e2e", "bench", "examples"}
+var programs = []string{"cmd", "e2e", "bench", "examples", "deploy/sbom"}
 
 // TestArrowsBetweenPackages holds the imports to the table in ARCHITECTURE.md,
 // which is the only place that lists them.

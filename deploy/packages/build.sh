@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# Builds the Debian package with nfpm:
+# Builds a package with nfpm:
 #
-#   deploy/deb/build.sh FOLDER [amd64|arm64]
+#   deploy/packages/build.sh FOLDER [amd64|arm64] [deb|rpm]
 #
 # VERSION is the version of the package without "v"; by default it is derived from the
-# git commit. The package is FOLDER/koalagate_VERSION_ARCHITECTURE.deb.
+# git commit. PROGRAM and HOST_PROGRAM are the program for the architecture and for this
+# machine; by default deploy/build.sh builds them. The package is
+# FOLDER/koalagate_VERSION_amd64.deb or FOLDER/koalagate-VERSION-1.x86_64.rpm.
 set -euo pipefail
 mkdir -p "$1"
 folder=$(realpath "$1")
 export ARCH=${2:-amd64}
+format=${3:-deb}
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 commit=$(git describe --tags --always --dirty)
@@ -21,9 +24,15 @@ STAGE=$(mktemp -d)
 export VERSION SOURCE_DATE_EPOCH STAGE
 trap 'rm -rf "$STAGE"' EXIT
 
-VERSION=v$VERSION deploy/build.sh "$STAGE/koalagate" "$ARCH"
+if [[ -n ${PROGRAM:-} ]]; then
+  cp "$PROGRAM" "$STAGE/koalagate"
+else
+  VERSION=v$VERSION deploy/build.sh "$STAGE/koalagate" "$ARCH"
+fi
 # The pages and scripts do not depend on the architecture; the host's program writes them.
-if [[ $ARCH == $(go env GOHOSTARCH) ]]; then
+if [[ -n ${HOST_PROGRAM:-} ]]; then
+  cp "$HOST_PROGRAM" "$STAGE/host"
+elif [[ $ARCH == $(go env GOHOSTARCH) ]]; then
   ln -s koalagate "$STAGE/host"
 else
   VERSION=v$VERSION deploy/build.sh "$STAGE/host"
@@ -36,4 +45,10 @@ for shell in bash zsh fish; do
 done
 gzip -9nc CHANGELOG.md >"$STAGE/changelog.gz"
 cat LICENSE NOTICE >"$STAGE/copyright"
-nfpm package --config deploy/deb/nfpm.yaml --packager deb --target "$folder/koalagate_${VERSION}_$ARCH.deb"
+if [[ $format == rpm ]]; then
+  declare -A names=([amd64]=x86_64 [arm64]=aarch64)
+  file=koalagate-$VERSION-1.${names[$ARCH]}.rpm
+else
+  file=koalagate_${VERSION}_$ARCH.deb
+fi
+nfpm package --config deploy/packages/nfpm.yaml --packager "$format" --target "$folder/$file"
