@@ -127,20 +127,7 @@ func opened[T any](ctx context.Context, read func(source, path string) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	return parse(path, pausing{ctx, bytes.NewReader(content)})
-}
-
-// pausing pauses before each read.
-type pausing struct {
-	ctx context.Context
-	*bytes.Reader
-}
-
-func (p pausing) Read(b []byte) (int, error) {
-	if err := pace.Step(p.ctx); err != nil {
-		return 0, err
-	}
-	return p.Reader.Read(b)
+	return parse(path, pace.Reader(ctx, bytes.NewReader(content)))
 }
 
 // Parse parses a version with the options of an instance. It reads nothing but the

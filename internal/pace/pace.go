@@ -1,5 +1,5 @@
-// Package pace lets long work of operators go on beside decisions, also on one processor:
-// in slices of 0.2 ms, between which the processor is free.
+// Package pace lets long work of operators, and reloads, go on beside decisions, also on one
+// processor: in slices of 0.2 ms, between which the processor is free.
 //
 // A goroutine that computes without a pause keeps Go's scheduler from looking for calls that
 // have arrived, for up to 10 ms each time if it has one processor. runtime.Gosched does not
@@ -8,6 +8,7 @@ package pace
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/delay"
@@ -49,6 +50,21 @@ func Pauses(ctx context.Context) func() bool {
 		return nil
 	}
 	return func() bool { return Step(ctx) == nil }
+}
+
+// Reader returns a reader that calls Step before each read.
+func Reader(ctx context.Context, from io.Reader) io.Reader { return reader{ctx, from} }
+
+type reader struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (r reader) Read(b []byte) (int, error) {
+	if err := Step(r.ctx); err != nil {
+		return 0, err
+	}
+	return r.from.Read(b)
 }
 
 // Step is called between pieces of work that take some microseconds each. It returns the

@@ -1,6 +1,7 @@
 package reload
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/internal/tokens"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -33,17 +35,22 @@ type Files struct {
 // Load reads and parses the files. The error names every file that cannot be
 // read; the findings come from the parser. The set is nil if there is an error
 // or a finding with severity error.
-func (f Files) Load() (*rules.Set, rules.Findings, error) { return f.load(newReader(nil)) }
+func (f Files) Load() (*rules.Set, rules.Findings, error) {
+	return f.load(context.Background(), newReader(nil))
+}
 
-func (f Files) load(r *reader) (*rules.Set, rules.Findings, error) {
-	sources, err := f.sources(r)
+// load reads and parses the files with the pauses of ctx. If ctx ends meanwhile, there may be
+// neither a set nor findings nor an error.
+func (f Files) load(ctx context.Context, r *reader) (*rules.Set, rules.Findings, error) {
+	sources, err := f.sources(ctx, r)
 	if err != nil {
 		return nil, nil, err
 	}
 	o := f.Rules
-	o.OpenDict = func(source, path string) (*rules.Dict, error) { return r.list(f.ListPath(source, path)) }
-	o.OpenTable = func(source, path string) (*rules.Table, error) { return r.table(f.ListPath(source, path)) }
-	o.OpenKeys = func(source, path string) ([]byte, error) { return r.keyText(f.ListPath(source, path)) }
+	o.Pause = pace.Pauses(ctx)
+	o.OpenDict = func(source, path string) (*rules.Dict, error) { return r.list(ctx, f.ListPath(source, path)) }
+	o.OpenTable = func(source, path string) (*rules.Table, error) { return r.table(ctx, f.ListPath(source, path)) }
+	o.OpenKeys = func(source, path string) ([]byte, error) { return r.keyText(ctx, f.ListPath(source, path)) }
 	if o.OpenToken == nil {
 		o.OpenToken = tokens.Offline
 	}
@@ -53,10 +60,10 @@ func (f Files) load(r *reader) (*rules.Set, rules.Findings, error) {
 
 // Sources reads the rule files, without word lists and tables, in order. The error names
 // every file that cannot be read.
-func (f Files) Sources() ([]rules.Source, error) { return f.sources(newReader(nil)) }
+func (f Files) Sources() ([]rules.Source, error) { return f.sources(context.Background(), newReader(nil)) }
 
 // sources reads all rule files.
-func (f Files) sources(r *reader) ([]rules.Source, error) {
+func (f Files) sources(ctx context.Context, r *reader) ([]rules.Source, error) {
 	sources := append([]rules.Source(nil), f.Own...)
 	var problems []error
 	seen := make(map[string]bool)
@@ -81,7 +88,7 @@ func (f Files) sources(r *reader) ([]rules.Source, error) {
 			}
 			seen[filepath.Clean(name)] = true
 			source := rules.Source{Name: name}
-			if err := r.file(name, maxRuleFile, func(text io.Reader) (err error) {
+			if err := r.file(ctx, name, maxRuleFile, func(text io.Reader) (err error) {
 				source.Text, err = io.ReadAll(text)
 				return err
 			}); err != nil {

@@ -44,7 +44,7 @@ func TestKeysAreReloaded(t *testing.T) {
 	write(t, keys, newKey(t))
 	files := Files{Paths: []string{path}}
 	first := newReader(nil)
-	set, findings, err := files.load(first)
+	set, findings, err := files.load(t.Context(), first)
 	if err != nil || set == nil {
 		t.Fatal(findings, err)
 	}
@@ -55,12 +55,12 @@ func TestKeysAreReloaded(t *testing.T) {
 	if !first.changed() {
 		t.Error("a change of keys is not noticed")
 	}
-	if changed, findings, err := files.load(newReader(first)); changed == nil || changed.Hash == set.Hash {
+	if changed, findings, err := files.load(t.Context(), newReader(first)); changed == nil || changed.Hash == set.Hash {
 		t.Errorf("changed keys are the same set: %v, %v", findings, err)
 	}
 	for name, text := range map[string]string{"nothing": "", "another file": "tenant,rate\n"} {
 		write(t, keys, text)
-		if bad, findings, _ := files.load(newReader(first)); bad != nil || len(findings) != 1 || findings[0].Code != "E104" {
+		if bad, findings, _ := files.load(t.Context(), newReader(first)); bad != nil || len(findings) != 1 || findings[0].Code != "E104" {
 			t.Errorf("%s for keys: %v; want E104", name, findings)
 		}
 	}

@@ -81,7 +81,7 @@ func TestFileChangedDuringReadIsRejected(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "vip.dat")
 			write(t, path, strings.Repeat("7\n", 10_000))
 			r := newReader(nil)
-			err := r.file(path, maxDict, func(text io.Reader) error {
+			err := r.file(t.Context(), path, maxDict, func(text io.Reader) error {
 				if _, err := io.ReadFull(text, make([]byte, 1)); err != nil {
 					return err
 				}
@@ -121,7 +121,7 @@ func TestListIsReadOnceForAllItsNames(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "vip.dat")
 	write(t, path, "7\n")
 	before := newReader(nil)
-	former, err := before.list(path)
+	former, err := before.list(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,14 +131,14 @@ func TestListIsReadOnceForAllItsNames(t *testing.T) {
 	}
 	write(t, path, "7\n8\n")
 	r := newReader(before)
-	first, err := r.list(path)
+	first, err := r.list(t.Context(), path)
 	if err != nil || first == former {
 		t.Fatalf("the changed list: %v, or the list of the previous set", err)
 	}
 	if err := os.Rename(aside, path); err != nil {
 		t.Fatal(err)
 	}
-	if second, err := r.list(path); err != nil || second != first || !r.changed() {
+	if second, err := r.list(t.Context(), path); err != nil || second != first || !r.changed() {
 		t.Errorf("for another name: %v, the same list %v, change detected %v; want both", err, second == first, r.changed())
 	}
 }

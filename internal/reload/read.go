@@ -1,6 +1,7 @@
 package reload
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -57,21 +59,21 @@ func newReader(before *reader) *reader {
 	}
 }
 
-// file passes the content of a regular file of at most limit bytes to read.
-func (r *reader) file(path string, limit int64, read func(io.Reader) error) error {
-	s, err := readFile(path, limit, read)
+// file passes the content of a regular file of at most limit bytes to read, with the pauses of ctx.
+func (r *reader) file(ctx context.Context, path string, limit int64, read func(io.Reader) error) error {
+	s, err := readFile(path, limit, func(text io.Reader) error { return read(pace.Reader(ctx, text)) })
 	r.seen[path] = s
 	return err
 }
 
 // list returns the word list at path.
-func (r *reader) list(path string) (*rules.Dict, error) {
-	return parsed(r, path, maxDict, rules.ParseDict, func(r *reader) map[string]*rules.Dict { return r.lists })
+func (r *reader) list(ctx context.Context, path string) (*rules.Dict, error) {
+	return parsed(ctx, r, path, maxDict, rules.ParseDict, func(r *reader) map[string]*rules.Dict { return r.lists })
 }
 
 // table returns the table at path.
-func (r *reader) table(path string) (*rules.Table, error) {
-	return parsed(r, path, maxTable, rules.ParseTable, func(r *reader) map[string]*rules.Table { return r.tables })
+func (r *reader) table(ctx context.Context, path string) (*rules.Table, error) {
+	return parsed(ctx, r, path, maxTable, rules.ParseTable, func(r *reader) map[string]*rules.Table { return r.tables })
 }
 
 // keyFile is the text of a file of keys.
@@ -83,8 +85,8 @@ func parseKeys(_ string, from io.Reader) (*keyFile, error) {
 }
 
 // keyText returns the text of the file of keys at path.
-func (r *reader) keyText(path string) ([]byte, error) {
-	file, err := parsed(r, path, maxKeys, parseKeys, func(r *reader) map[string]*keyFile { return r.keys })
+func (r *reader) keyText(ctx context.Context, path string) ([]byte, error) {
+	file, err := parsed(ctx, r, path, maxKeys, parseKeys, func(r *reader) map[string]*keyFile { return r.keys })
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +96,7 @@ func (r *reader) keyText(path string) ([]byte, error) {
 // parsed returns the content of the file at path, which parse reads and kept keeps. It
 // parses each file once per generation, and reuses the content of the previous
 // generation if the file has not changed.
-func parsed[T any](r *reader, path string, limit int64, parse func(string, io.Reader) (*T, error), kept func(*reader) map[string]*T) (*T, error) {
+func parsed[T any](ctx context.Context, r *reader, path string, limit int64, parse func(string, io.Reader) (*T, error), kept func(*reader) map[string]*T) (*T, error) {
 	if content := kept(r)[path]; content != nil {
 		return content, nil // even if the file has changed: a set uses one content
 	}
@@ -105,7 +107,7 @@ func parsed[T any](r *reader, path string, limit int64, parse func(string, io.Re
 		}
 	}
 	var content *T
-	err := r.file(path, limit, func(text io.Reader) (err error) {
+	err := r.file(ctx, path, limit, func(text io.Reader) (err error) {
 		content, err = parse(path, text)
 		return err
 	})

@@ -73,7 +73,7 @@ func TestIrregularOrLargeFilesAreRejected(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newReader(nil)
-			err := r.file(c.path, maxSummed, readAll)
+			err := r.file(t.Context(), c.path, maxSummed, readAll)
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.path) {
 				t.Errorf("got %v; want %s and the path", err, c.want)
 			}
@@ -133,11 +133,11 @@ func TestReaderDetectsChanges(t *testing.T) {
 				t.Fatalf("the folder contains %v, %v; want %v", names, err, want)
 			}
 			for _, path := range append(names, filepath.Join(dir, "now", "x"), filepath.Join(dir, "large")) {
-				if err := r.file(path, maxDict, readAll); err != nil {
+				if err := r.file(t.Context(), path, maxDict, readAll); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := r.file(filepath.Join(dir, "missing"), maxDict, readAll); !errors.Is(err, fs.ErrNotExist) {
+			if err := r.file(t.Context(), filepath.Join(dir, "missing"), maxDict, readAll); !errors.Is(err, fs.ErrNotExist) {
 				t.Fatal(err)
 			}
 			c.change(t, dir)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/internal/delay"
+	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -110,9 +111,9 @@ func (r *Reloader) Trigger() {
 // the copy in StateDir. It must return a set that is not nil before Run is
 // called.
 func (r *Reloader) First() (*rules.Set, rules.Findings, error) {
-	set, findings, err := r.options.Files.load(r.last)
+	set, findings, err := r.options.Files.load(context.Background(), r.last)
 	if err == nil && !findings.HasErrors() {
-		r.accept(set, findings)
+		r.accept(context.Background(), set, findings)
 		return set, findings, err
 	}
 	if restored := r.restore(findings, err); restored != nil {
@@ -191,12 +192,14 @@ func (r *Reloader) watched() []string {
 	return append(r.last.paths(), r.options.Files.Paths...)
 }
 
-// load reads the files until they are stable, and processes the result.
+// load reads the files until they are stable, and processes the result. It pauses between pieces of
+// work: decisions go on.
 func (r *Reloader) load(ctx context.Context, apply func(*rules.Set), forced bool) {
+	ctx = pace.With(ctx)
 	attempt := r.last
 	for range maxTries {
 		attempt = newReader(attempt)
-		set, findings, err := r.options.Files.load(attempt)
+		set, findings, err := r.options.Files.load(ctx, attempt)
 		if !r.sleep(ctx, settleTime) {
 			return
 		}
@@ -210,7 +213,7 @@ func (r *Reloader) load(ctx context.Context, apply func(*rules.Set), forced bool
 			r.reject(findings, err, forced)
 		case set.Hash != r.State().Hash:
 			apply(set)
-			r.accept(set, findings)
+			r.accept(context.WithoutCancel(ctx), set, findings)
 		default:
 			r.confirm(forced)
 		}
@@ -232,13 +235,14 @@ func (r *Reloader) noteUnstable() {
 	r.options.Logger.Warn(problem)
 }
 
-// accept records a new generation.
-func (r *Reloader) accept(set *rules.Set, findings rules.Findings) {
+// accept records a new generation. It compares it with the one before with the pauses of ctx, which
+// must not end.
+func (r *Reloader) accept(ctx context.Context, set *rules.Set, findings rules.Findings) {
 	r.rejected = [sha256.Size]byte{}
 	findings = append(findings, rules.Renumbered(r.active, set)...)
 	var changes *Changes
 	if r.active != nil {
-		changes = ChangesOf(rules.Compare(r.active, set))
+		changes = ChangesOf(rules.ComparePausing(r.active, set, pace.Pauses(ctx)))
 	}
 	r.active = set
 	state := r.change(func(s *State) {

@@ -41,7 +41,7 @@ func TestTablesAreReloadedAndReused(t *testing.T) {
 	write(t, csv, "tenant,rate\nacme,7\n")
 	files := Files{Paths: []string{path}}
 	first := newReader(nil)
-	set, findings, err := files.load(first)
+	set, findings, err := files.load(t.Context(), first)
 	if err != nil || set == nil {
 		t.Fatal(findings, err)
 	}
@@ -52,14 +52,14 @@ func TestTablesAreReloadedAndReused(t *testing.T) {
 		t.Error("files that nothing changed have changed")
 	}
 	second := newReader(first)
-	if again, _, _ := files.load(second); again.Tables["plans"] != set.Tables["plans"] {
+	if again, _, _ := files.load(t.Context(), second); again.Tables["plans"] != set.Tables["plans"] {
 		t.Error("a table that has not changed was parsed again")
 	}
 	write(t, csv, "tenant,rate\nacme,8\n")
 	if !second.changed() {
 		t.Error("a change of a table is not noticed")
 	}
-	changed, findings, err := files.load(newReader(second))
+	changed, findings, err := files.load(t.Context(), newReader(second))
 	if err != nil || changed == nil {
 		t.Fatal(findings, err)
 	}
@@ -67,7 +67,7 @@ func TestTablesAreReloadedAndReused(t *testing.T) {
 		t.Error("a changed table is another set, and leaves the former one as it was")
 	}
 	write(t, csv, "tenant,rate\nacme,x\n")
-	bad, findings, err := files.load(newReader(second))
+	bad, findings, err := files.load(t.Context(), newReader(second))
 	if err != nil || bad != nil || len(findings) != 1 || findings[0].Position != (rules.Position{File: csv, Line: 2, Column: 6}) {
 		t.Errorf("got %v, %v; want one finding in the table", findings, err)
 	}
