@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log"
@@ -26,7 +27,7 @@ type reply struct {
 
 // call returns an error if koalagate has not decided: whether the work is done then is up to you.
 func call(address string, args url.Values) (r reply, err error) {
-	request, err := http.NewRequest(http.MethodPost, address, strings.NewReader(args.Encode()))
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, address, strings.NewReader(args.Encode()))
 	if err != nil {
 		return r, err
 	}
