@@ -4,13 +4,15 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { build } from "esbuild";
 
-async function load(file) {
-  const { outputFiles } = await build({ entryPoints: [file], bundle: true, format: "esm", target: "es2022", write: false });
+async function load(...files) {
+  const contents = files.map((file) => `export * from ${JSON.stringify(file)};`).join("\n");
+  const { outputFiles } = await build({ stdin: { contents, resolveDir: "." }, bundle: true, format: "esm", target: "es2022", write: false });
   return import("data:text/javascript;base64," + Buffer.from(outputFiles[0].contents).toString("base64"));
 }
 
-const { readCurl, words } = await load("src/curl.ts");
-const { diff, near, paired } = await load("src/diff.ts");
+const { readCurl, words } = await load("./src/curl.ts");
+const { diff, near, paired } = await load("./src/diff.ts");
+const { completer, CompletionContext, EditorState } = await load("./src/language.ts", "@codemirror/autocomplete", "@codemirror/state");
 
 test("words are those of a POSIX shell", () => {
   for (const [text, want] of [
@@ -95,4 +97,36 @@ test("files are paired by their names, and by the last part in other folders", (
   assert.deepEqual(pairs([file("/x/r.conf")], [file("/y/r.conf")]), [["/y/r.conf", "/x/r.conf", "/y/r.conf"]]);
   assert.deepEqual(pairs([file("/x/r.conf"), file("/z/r.conf")], [file("/y/r.conf")]), [["/y/r.conf", "", "/y/r.conf"], ["/x/r.conf", "/x/r.conf", ""], ["/z/r.conf", "/z/r.conf", ""]]);
   assert.deepEqual(pairs([], [file("a")]), [["a", "", "a"]]);
+});
+
+test("[tokens] and what refers to it are completed", () => {
+  const known = {
+    sections: ["tokens", "params", "rules"], derived: ["ip"], sources: ["header", "jwt"], modifiers: ["lower"], methods: ["count"], policies: [], thresholds: [], outcomes: [],
+    tokens: { words: ["issuer", "audience"], places: ["bearer", "cookie"], algorithms: ["RS256", "EdDSA"], outcomes: ["valid", "expired"] },
+  };
+  const head = "[tokens]\nmain : keys.json; issuer=i # the first\n# old : x\ncorp:oidc https://id.example/\n";
+  for (const [text, want] of [
+    ["[tok", ["tokens", "params", "rules"]],
+    [head + "new : ", ["oidc"]],
+    [head + "new : keys.json; ", ["issuer", "audience"]],
+    [head + "new : keys.json; au", ["issuer", "audience"]],
+    [head + "new : keys.json; from=", ["bearer", "cookie"]],
+    [head + "new : keys.json; from=bearer, c", ["bearer", "cookie"]],
+    [head + "new : keys.json; algorithms=RS256,", undefined], // not before a character
+    [head + "new : keys.json; algorithms=RS256,E", ["RS256", "EdDSA"]],
+    [head + "new : keys.json; issuer=ab", undefined],
+    [head + "[params]\nuid : jwt m", ["main", "corp"]],
+    [head + "[params]\nuid : j", ["header", "jwt", "lower", "else"]],
+    [head + "[forward]\nX-User : j", ["jwt.main", "jwt.corp", "ip"]],
+    [head + "[rules]\nrule : [count] [jwt.m", ["jwt.main", "jwt.corp", "ip"]],
+    [head + "[rules]\nrule : [count] [jwt.main=", ["valid", "expired"]],
+    [head + "[rules]\nrule : [count] [jwt.main!=valid,e", ["valid", "expired"]],
+    ["[params]\nmain : header X\n[rules]\nrule : [count] [j", ["ip"]], // no [tokens]
+  ]) {
+    const found = completer(() => known, () => undefined)(new CompletionContext(EditorState.create({ doc: text }), text.length, false));
+    assert.deepEqual(found?.options.map((o) => o.label), want, text);
+  }
+  const state = EditorState.create({ doc: head + "new : keys.json; au" });
+  const [issuer] = completer(() => known, () => undefined)(new CompletionContext(state, state.doc.length, false)).options;
+  assert.equal(issuer.apply, "issuer=");
 });
