@@ -28,14 +28,20 @@ import (
 // run runs a service until the test ends.
 func run(t *testing.T, s *Service) {
 	t.Helper()
-	stop, ended := make(chan os.Signal, 1), make(chan error, 1)
-	go func() { ended <- s.Run(context.Background(), stop, nil) }()
-	t.Cleanup(func() {
-		stop <- syscall.SIGTERM
+	t.Cleanup(start(t, s))
+}
+
+// start runs a service until stop, which waits for its end.
+func start(t *testing.T, s *Service) (stop func()) {
+	t.Helper()
+	signals, ended := make(chan os.Signal, 1), make(chan error, 1)
+	go func() { ended <- s.Run(context.Background(), signals, nil) }()
+	return func() {
+		signals <- syscall.SIGTERM
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-	})
+	}
 }
 
 func dialGRPC(t *testing.T, s *Service) *grpc.ClientConn {

@@ -14,7 +14,15 @@ import (
 	"testing"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/golang-jwt/jwt/v5"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/koalagate/koalagate/internal/tokens"
 	"github.com/koalagate/koalagate/rules"
@@ -76,9 +84,12 @@ func TestTokensLeaveNoTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stop := start(t, s)
 	sent := tokensOf(t)
 	var answers bytes.Buffer
+	connection := dialGRPC(t, s)
 	for _, token := range sent {
+		answers.WriteString(callsWith(t, connection, token))
 		for _, r := range requestsWith(t, token) {
 			w := httptest.NewRecorder()
 			s.web.Handler.ServeHTTP(w, r)
@@ -88,6 +99,8 @@ func TestTokensLeaveNoTrace(t *testing.T) {
 		}
 	}
 	answers.WriteString(pagesOf(t, s, sent))
+	connection.Close()
+	stop()
 	s.Close()
 	written, err := os.ReadFile(decisions)
 	if err != nil {
@@ -134,7 +147,45 @@ func tokensOf(t *testing.T) []string {
 	return append(list, list[0][:len(list[0])-9]+"-forged-A", "not-a-token-but-a-secret.x-part-of-it.y-part-of-it")
 }
 
-// requestsWith returns checks at each HTTP door with a token at each place, and malformed ones.
+// callsWith returns the answers of the doors on gRPC to calls with a token at each place of
+// ext_authz's, and to descriptors and metadata that a gateway has filled with it.
+func callsWith(t *testing.T, connection *grpc.ClientConn, token string) string {
+	t.Helper()
+	var all strings.Builder
+	add := func(answer proto.Message, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := prototext.Marshal(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	for _, c := range []struct{ path, header, value string }{
+		{"/", "authorization", "Bearer " + token},
+		{"/", "authorization", "Bearer " + token + ",Bearer x"},
+		{"/", "cookie", "session=" + token},
+		{"/?t=" + token, "x-other", "x"},
+		{"/", "x-token", token},
+		{"/a%zz?t=" + token, "x-token", token},
+	} {
+		add(authv3.NewAuthorizationClient(connection).Check(t.Context(), &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
+			Source: &authv3.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{Address: "198.51.100.7"}}}},
+			Request: &authv3.AttributeContext_Request{Http: &authv3.AttributeContext_HttpRequest{
+				Method: "GET", Path: c.path, Host: "a.example", Headers: map[string]string{c.header: c.value, "x-request-id": "r-1"},
+			}},
+		}}))
+	}
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
+	add(rlsv3.NewRateLimitServiceClient(connection).ShouldRateLimit(ctx, &rlsv3.RateLimitRequest{
+		Domain: "lab", Descriptors: []*commonv3.RateLimitDescriptor{{Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: "credential", Value: token}}}},
+	}))
+	return all.String()
+}
+
+// requestsWith returns checks at each HTTP door with a token at each place, malformed ones, and calls
+// of Koala's API.
 func requestsWith(t *testing.T, token string) []*http.Request {
 	t.Helper()
 	var list []*http.Request
@@ -162,6 +213,10 @@ func requestsWith(t *testing.T, token string) []*http.Request {
 			r.Header.Set(c.header, c.value)
 			list = append(list, r)
 		}
+		r := httptest.NewRequest(http.MethodGet, "/rule/take?uid=bob&t="+token, nil)
+		r.RemoteAddr = "127.0.0.1:1"
+		r.Header.Set(c.header, c.value)
+		list = append(list, r)
 	}
 	return list
 }
