@@ -9,7 +9,7 @@ import (
 )
 
 // RateLimit starts an instance in the place of envoyproxy/ratelimit: under the name
-// ratelimit, with the argument that Envoy AI Gateway passes to it, on free ports. It waits
+// ratelimit, with the argument that Agent Router passes to it, on free ports. It waits
 // until the instance is healthy. Env contains its variables.
 func (s *Stage) RateLimit(binary string, env ...string) (*Koalagate, error) {
 	k, err := s.ServeRateLimit(binary, env...)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/koalagate/koalagate/internal/dropin/xds/xdstest"
 )
@@ -216,6 +218,67 @@ descriptors:
 			t.Errorf("%s is missing in\n%s", line, page)
 		}
 	}
+}
+
+// With HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED a program without limits is neither healthy nor ready.
+func TestReplacementWaitsForItsFirstLimits(t *testing.T) {
+	plane := xdstest.Start(t, nil)
+	r := replace(t, "CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL="+plane.Address,
+		"FORCE_START_WITHOUT_INITIAL_CONFIG=true", "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED=true")
+	const reason = "no limits are loaded, and HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED requires some"
+	if health, ready := r.get(r.http, "/healthcheck"), r.get(r.debug, "/readyz"); health == "OK" || !strings.Contains(ready, `"ready": false`) || !strings.Contains(ready, reason) {
+		t.Errorf("without limits: /healthcheck %q, /readyz %s", health, ready)
+	}
+	plane.Answer(plane.Publish(xdstest.Resource(t, "n", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: year, requests_per_unit: 2}}]")))
+	if health, ready := r.get(r.http, "/healthcheck"), r.get(r.debug, "/readyz"); health != "OK" || !strings.Contains(ready, `"ready": true`) {
+		t.Errorf("with limits: /healthcheck %q, /readyz %s", health, ready)
+	}
+}
+
+// A control plane that sends a version, takes it back and dies leaves the limits that it had last;
+// when it is back, its versions begin at 1 again, and they apply.
+func TestControlPlaneTakesAVersionBackAndDies(t *testing.T) {
+	limit := func(requests int) *anypb.Any {
+		return xdstest.Resource(t, "default/eg/http", fmt.Sprintf("domain: d\ndescriptors: [{key: k, rate_limit: {unit: year, requests_per_unit: %d}}]", requests))
+	}
+	plane := xdstest.Start(t, nil)
+	plane.PublishAs("1", limit(2))
+	r := replace(t, "CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL="+plane.Address,
+		"XDS_CLIENT_BACKOFF_INITIAL_INTERVAL=10ms", "XDS_CLIENT_BACKOFF_MAX_INTERVAL=50ms")
+	has := func(when, want string) {
+		t.Helper()
+		got := ""
+		for range 600 {
+			if got = r.get(r.debug, "/rlconfig"); strings.Contains(got, want) {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Fatalf("%s: the limits are %q; want %s", when, got, want)
+	}
+	r.calls("d", "k", "ann", 200, 200, 429)
+	plane.PublishAs("2", limit(9))
+	has("a second version", "requests_per_unit=9")
+	r.calls("d", "k", "ann", 200) // the hits so far stay counted: the fourth of nine
+	plane.PublishAs("3", limit(2))
+	has("taken back", "requests_per_unit=2,")
+	plane.Pause()
+	r.calls("d", "k", "ann", 429)
+	r.calls("d", "k", "bob", 200, 200, 429)
+	if health, ready := r.get(r.http, "/healthcheck"), r.get(r.debug, "/readyz"); health != "OK" || !strings.Contains(ready, `"ready": true`) {
+		t.Errorf("without the control plane: /healthcheck %q, /readyz %s", health, ready)
+	}
+	plane.PublishAs("1", limit(7))
+	plane.Resume()
+	has("the control plane is back", "requests_per_unit=7")
+	plane.PublishAs("2") // takes everything back
+	for range 600 {
+		if r.get(r.debug, "/rlconfig") == "" {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	r.calls("d", "k", "bob", 200)
 }
 
 // Web pages neither count nor give hits back at the running program, and read nothing there;

@@ -111,7 +111,7 @@ func gatewayFilter(name, domain string) string {
 }
 
 // usage puts the tokens of a response into the metadata, as the external processor of
-// Envoy AI Gateway does.
+// Agent Router does.
 const usage = `{ name: envoy.filters.http.json_to_metadata, typed_config: { "@type": ` + rig.TypeURL + `filters.http.json_to_metadata.v3.JsonToMetadata, response_rules: { rules: [ { selectors: [ { key: usage }, { key: total_tokens } ], on_present: { metadata_namespace: llm, key: total, type: NUMBER } } ] } } }`
 
 // limitFromHeader puts a limit into the metadata, as an external authorization does.
@@ -195,7 +195,7 @@ func (r *replaced) charged(path string, hits int) {
 	})
 }
 
-// Routes of Envoy Gateway and Envoy AI Gateway on a real Envoy get the answers that
+// Routes of Envoy Gateway and Agent Router on a real Envoy get the answers that
 // envoyproxy/ratelimit would give: docs/gateways/envoy-gateway.md.
 func TestRoutesOfEnvoyGateway(t *testing.T) {
 	r := startReplaced(t)
@@ -256,7 +256,7 @@ func TestCostsOfEnvoyGatewayCloseBudgets(t *testing.T) {
 		t.Errorf("%d requests reached the model; want 3", got)
 	}
 
-	// Quotas of Envoy AI Gateway refuse only if all are exceeded.
+	// Quotas of Agent Router refuse only if all are exceeded.
 	const quota, tenant, other = "ai-gateway-quota.backend_name_default/openai.model_name_override_gpt.rule-1-match--1_rule-1-match--1", "X-Tenant: one", "X-Tenant: two"
 	for i := range 4 {
 		r.send(200, "POST", "quota", "/", "", tenant) // its own bucket is exceeded after two

@@ -52,3 +52,18 @@ kill -TERM "$pid"
 wait "$pid" || fail "it ended with $?"
 ! "${inside[@]}" "${health[@]}" || fail "healthy after the end"
 echo "healthy, and refused the fifth comment"
+
+# In the place of envoyproxy/ratelimit, as docs/moving/from-envoyproxy-ratelimit.md says: the
+# variables of the image set back.
+back=(KOALAGATE_RULES= KOALAGATE_STATE_DIR= KOALAGATE_GRPC_ADDR=:8081 KOALAGATE_HTTP_ADDR=:8080 KOALAGATE_ADMIN_ADDR=:6070)
+"${inside[@]}" env "${back[@]}" /bin/ratelimit &
+pid=$!
+for ((tries = 0; tries < 100; tries++)); do
+  [[ $(curl -s http://127.0.0.1:8080/healthcheck) != OK ]] || break
+  sleep 0.1
+done
+[[ $(curl -s http://127.0.0.1:8080/healthcheck) == OK ]] || fail "not healthy under the name ratelimit"
+curl -sf http://127.0.0.1:6070/rlconfig >/dev/null || fail "no limits at the debug port"
+kill -TERM "$pid"
+wait "$pid" || fail "it ended with $? under the name ratelimit"
+echo "healthy under the name ratelimit"

@@ -55,12 +55,17 @@ func (p *Pages) HTTP(next http.Handler) http.Handler {
 
 // health reports whether the service can be called.
 func (p *Pages) health(w http.ResponseWriter) {
-	set := p.Keeper.Current()
-	if p.Draining() || p.HealthyWithOne && (set == nil || set.Domains() == 0) {
+	if p.Draining() || p.LacksLimits() {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
 	_, _ = io.WriteString(w, "OK") // an error means that the caller has left
+}
+
+// LacksLimits reports whether the service is unhealthy because no domain is loaded.
+func (p *Pages) LacksLimits() bool {
+	set := p.Keeper.Current()
+	return p.HealthyWithOne && (set == nil || set.Domains() == 0)
 }
 
 // answer answers a call of /json, unless a web page or a peer that is not trusted may have

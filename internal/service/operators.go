@@ -184,7 +184,7 @@ func trafficTotals(m *metrics.Metrics) traffic.Totals {
 // operatorState returns the state of the instance for operators.
 func (s *Service) operatorState() *adminapi.State {
 	r := s.app.Rules()
-	now := status(r, s.app.StoreKind(), s.app.StoreFault(), s.draining.Load())
+	now := s.status(r)
 	host, _ := os.Hostname() // "" is shown as such
 	return &adminapi.State{
 		Ready: now.Ready, Reason: now.Reason, Generation: r.Generation, Hash: r.Hash, Rules: r.Rules, LoadedAt: r.LoadedAt.UTC(),

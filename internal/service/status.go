@@ -21,9 +21,7 @@ func (s *Service) adminPages() http.Handler {
 		fleetModes = s.fleetModes
 	}
 	pages := admin.New(admin.Options{
-		Status: func() admin.Status {
-			return status(s.app.Rules(), s.app.StoreKind(), s.app.StoreFault(), s.draining.Load())
-		},
+		Status:  func() admin.Status { return s.status(s.app.Rules()) },
 		Metrics: s.metrics.Handler(), Modes: s.modes, Version: s.version,
 		ModesChanged: func(r *http.Request, changes map[string]engine.Mode) {
 			adminapi.RecordModes(s.trail, s.traffic, r, changes, "")
@@ -42,6 +40,15 @@ func (s *Service) adminPages() http.Handler {
 }
 
 // status returns the contents of /readyz.
+func (s *Service) status(r reload.State) admin.Status {
+	now := status(r, s.app.StoreKind(), s.app.StoreFault(), s.draining.Load())
+	if now.Ready && s.imported != nil && s.imported.Pages.LacksLimits() {
+		now.Ready, now.Reason = false, "no limits are loaded, and HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED requires some"
+	}
+	return now
+}
+
+// status describes the rules, the store and the drain.
 func status(r reload.State, store, storeFault string, isDraining bool) admin.Status {
 	now := admin.Status{
 		Ready: isReady(&r) && !isDraining, Release: r.Release, Generation: r.Generation, Hash: r.Hash, Rules: r.Rules,

@@ -1,5 +1,5 @@
 // Package xdstest is a control plane for tests: it serves versions of limits over xDS, as
-// Envoy Gateway and Envoy AI Gateway do, and records what its clients answer.
+// Envoy Gateway and Agent Router do, and records what its clients answer.
 package xdstest
 
 import (
@@ -31,7 +31,8 @@ type Server struct {
 	mu       sync.Mutex
 	grpc     *grpc.Server
 	served   chan struct{}
-	number   int // of the current version; 0 for none
+	number   int    // of the last version that Publish has named
+	version  string // the current one; "" for none
 	state    []*anypb.Any
 	streams  map[chan struct{}]bool // which are signaled when there is a version, and closed by Drop
 	requests []*discoveryv3.DiscoveryRequest
@@ -101,11 +102,20 @@ func (s *Server) Drop() {
 // Publish makes resources the current version, and returns its name.
 func (s *Server) Publish(resources ...*anypb.Any) string {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.number++
-	s.state = resources
+	version := strconv.Itoa(s.number)
+	s.mu.Unlock()
+	s.PublishAs(version, resources...)
+	return version
+}
+
+// PublishAs does the same with a name for the version, which an earlier one may have had: a
+// control plane that restarts may begin to count again.
+func (s *Server) PublishAs(version string, resources ...*anypb.Any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version, s.state = version, resources
 	s.signal()
-	return strconv.Itoa(s.number)
 }
 
 // Repeat sends the current version to all streams once more.
@@ -200,7 +210,7 @@ func (s *Server) StreamAggregatedResources(stream discoveryv3.AggregatedDiscover
 	s.headers, _ = metadata.FromIncomingContext(stream.Context())
 	s.record(first)
 	s.streams[due] = true
-	if s.number > 0 {
+	if s.version != "" {
 		due <- struct{}{}
 	}
 	s.mu.Unlock()
@@ -220,8 +230,7 @@ func (s *Server) StreamAggregatedResources(stream discoveryv3.AggregatedDiscover
 			}
 		}
 		s.mu.Lock()
-		version := strconv.Itoa(s.number)
-		response := &discoveryv3.DiscoveryResponse{VersionInfo: version, Nonce: nonceOf(version), TypeUrl: first.GetTypeUrl(), Resources: s.state}
+		response := &discoveryv3.DiscoveryResponse{VersionInfo: s.version, Nonce: nonceOf(s.version), TypeUrl: first.GetTypeUrl(), Resources: s.state}
 		s.mu.Unlock()
 		if err := stream.Send(response); err != nil {
 			return err
