@@ -16,7 +16,7 @@ const curl = `curl 'http://api.example/api/comments' -X POST -H 'X-User-Id: ann'
 // An operator sees who is limited and why, resets, excepts and bans him, and undoes it.
 func TestOperate(t *testing.T) {
 	t.Parallel()
-	f := publishedFleet(t, ruleFile)
+	f := publishedFleet(t, strings.Replace(ruleFile, "[rules]", "[forward]\nX-User-Id : uid\n\n[rules]", 1))
 	f.refuse("ann")
 	w := enter(t, f.one.Admin, "", desk)
 	w.see("Rules that refuse")
@@ -37,6 +37,7 @@ func TestOperate(t *testing.T) {
 	w.confirm()
 	w.see("The counter of rule 201 (comments) starts anew.")
 	w.see("0 used of 4")
+	w.see("Headers for the application")
 	if status := f.comment("ann"); status != http.StatusOK {
 		t.Errorf("after the reset: %d", status)
 	}

@@ -57,7 +57,7 @@ func TestDescriptionHasAllPaths(t *testing.T) {
 // documents are the types of all documents, by their names in the description.
 var documents = map[string]any{
 	"Problem": Problem{}, "Question": operations.Question{}, "Request": operations.Request{}, "Why": operations.Why{},
-	"WhyRule": operations.WhyRule{}, "WhyImported": operations.WhyImported{}, "WhyBan": operations.WhyBan{}, "WhyToken": explain.Token{}, "AutomaticBan": operations.AutomaticBan{}, "Entry": operations.Entry{}, "Refusal": operations.Refusal{}, "Reset": Reset{}, "ResetDone": operations.ResetDone{}, "Change": audit.Change{},
+	"WhyRule": operations.WhyRule{}, "WhyImported": operations.WhyImported{}, "WhyBan": operations.WhyBan{}, "WhyToken": explain.Token{}, "ForwardedHeader": explain.Forward{}, "AutomaticBan": operations.AutomaticBan{}, "Entry": operations.Entry{}, "Refusal": operations.Refusal{}, "Reset": Reset{}, "ResetDone": operations.ResetDone{}, "Change": audit.Change{},
 	"LogIn": LogIn{}, "Session": Session{}, "State": State{}, "Book": operations.Book{}, "File": operations.File{}, "BookRule": operations.BookRule{}, "BookParam": operations.BookParam{},
 	"BookRoute": operations.BookRoute{}, "BookResult": operations.BookResult{}, "BookList": operations.BookList{}, "BookLimit": operations.BookLimit{}, "Finding": findings.Finding{}, "Words": Words{}, "TokenWords": TokenWords{}, "Word": Word{}, "Code": Code{}, "Door": Door{},
 	"Draft": operations.Draft{}, "Checked": operations.Checked{}, "Formatted": operations.Formatted{}, "Replay": operations.Replay{}, "Replayed": operations.Replayed{}, "Explanation": operations.Explanation{}, "Report": explain.Report{}, "Header": operations.Header{},

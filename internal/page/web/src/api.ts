@@ -59,6 +59,7 @@ export interface Question {
 export interface Report {
   params: { name: string; value: string; from?: string }[];
   tokens?: { name: string; outcome: string; from: string; reason?: string }[];
+  forward?: { header: string; value: string; param: string; unsent?: string }[];
   rules: {
     return: number; name?: string; limit: string; outcome: string; inactive?: string; failed?: { condition: string; name: string; value: string }[];
     counted_for?: { name: string; value: string }[]; would?: string;

@@ -132,6 +132,8 @@ export function AnswerView(p: { of: Answer; again: () => void }) {
     {report?.tokens && <Panel title="Tokens">{() => <table class="data"><thead><tr><th>Token</th><th>Outcome</th><th>From</th><th>Reason</th></tr></thead>
       <tbody>{report.tokens?.map((x) => <tr key={x.name}><td><Text>{x.name}</Text></td><td>{x.outcome}</td><td class="faint"><Text>{x.outcome === "absent" ? `not in ${x.from}` : x.from}</Text></td><td><Text>{x.reason ?? ""}</Text></td></tr>)}</tbody></table>}</Panel>}
     {p.of.reportError && <p class="faint">Parameters are not available: <Text>{p.of.reportError}</Text></p>}
+    {report?.forward && why.verdict === "allow" && <Panel title="Headers for the application">{() => <table class="data"><thead><tr><th>Header</th><th>Value</th><th>From</th></tr></thead>
+      <tbody>{report.forward?.map((x) => <tr key={x.header}><td><Text>{x.header}</Text></td><td>{x.value ? <Text>{x.value}</Text> : <span class="faint">removed</span>}</td><td class="faint"><Text>{x.param}</Text>{x.unsent ? <>: <Text>{x.unsent}</Text></> : x.value ? "" : " is absent"}</td></tr>)}</tbody></table>}</Panel>}
     {why.headers && why.headers.length > 0 && <Panel title="Headers for the client">{() => <table class="data"><tbody>{why.headers?.map((h, i) => <tr key={i}><td>{h.name}</td><td><Text>{h.value}</Text></td></tr>)}</tbody></table>}</Panel>}
     {why.refusals.length > 0 && <Panel title="Last refusals at this instance">{() => <ul class="lines">{why.refusals.slice(0, 12).map((x, i) => <li key={i}><Ago at={x.at} /> rule {x.rule} at {x.door}</li>)}</ul>}</Panel>}
   </>;
