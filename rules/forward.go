@@ -29,14 +29,15 @@ func (s *Set) forwards(name string) bool {
 // is set, any other value counts as absent. For koalagate's own programs, may change.
 func (f *Forward) Value(p *Params, onlyUTF8 bool) (value, unsent string) {
 	value, _ = p.Get(f.Param)
-	value = strings.TrimSpace(value)
-	switch {
-	case onlyUTF8 && !utf8.ValidString(value):
+	switch trimmed := strings.TrimSpace(value); {
+	case trimmed == "" || onlyUTF8 && !utf8.ValidString(value):
 		return "", ""
 	case len(value) > maxForwarded:
 		return "", fmt.Sprintf("it is longer than %d bytes", maxForwarded)
 	case strings.ContainsFunc(value, isControl):
 		return "", "it has a control character"
+	case len(trimmed) != len(value): // without the blanks, it may be the name of somebody else
+		return "", "it begins or ends with a blank, which headers lose"
 	}
 	return value, ""
 }

@@ -38,7 +38,10 @@ func TestForwardedValues(t *testing.T) {
 		isUnsent              bool
 	}{
 		"ordinary":         {"ann", "ann", "ann", false},
-		"blanks around it": {" ann\t", "ann", "ann", false},
+		"blanks around it": {" ann\t", "", "", true},
+		"a newline after":  {"ann\n", "", "", true},
+		"a no-break space": {"\u00a0ann", "", "", true},
+		"a line separator": {"ann\u2028", "", "", true},
 		"blanks in it":     {"a\t b", "a\t b", "a\t b", false},
 		"only blanks":      {"  ", "", "", false},
 		"umlauts":          {"Zoë", "Zoë", "Zoë", false},

@@ -57,12 +57,16 @@ func plain(value jsontext.Value) (s string) {
 func hasWord(value jsontext.Value, word string) bool {
 	if value.Kind() == '"' {
 		var s string
-		return text(value, &s) == nil && slices.Contains(strings.Fields(s), word)
+		return text(value, &s) == nil && slices.Contains(strings.FieldsFunc(s, isBlank), word)
 	}
 	found := false
 	err := elements(value, func(s string) { found = found || s == word })
 	return err == nil && found
 }
+
+// isBlank reports whether a character separates words. Blanks of other scripts do not, because
+// programs that read a scope (RFC 6749, section 3.3) take them for parts of words.
+func isBlank(r rune) bool { return r == ' ' || r == '\t' }
 
 // isFor reports whether a value is one of the audiences, or a list with one of them.
 func isFor(value jsontext.Value, audiences []string) bool {

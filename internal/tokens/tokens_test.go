@@ -252,7 +252,7 @@ func TestBusyProcessorsLeaveTokensUnverified(t *testing.T) {
 
 func TestClaims(t *testing.T) {
 	payload := `{"sub":"ann","n":7,"big":123456789012345678901234567890,"neg":-3,"frac":1.5,"exp10":1e3,"yes":true,"no":false,"nothing":null,
-		"list":["a","b",3,["c"]],"scope":"read  write\tall","obj":{"roles":["admin"],"deep":{"x":"y"}},"a.b":{"c":"dotted"},"empty":"","nul":"a\u0000b","":"no name"}`
+		"list":["a","b",3,["c"]],"scope":"read  write\tall other\u00a0root","obj":{"roles":["admin"],"deep":{"x":"y"}},"a.b":{"c":"dotted"},"empty":"","nul":"a\u0000b","":"no name"}`
 	for _, c := range []struct {
 		path []string
 		has  string
@@ -284,6 +284,8 @@ func TestClaims(t *testing.T) {
 		{[]string{"scope"}, "write", "yes"},
 		{[]string{"scope"}, "wri", ""},
 		{[]string{"scope"}, "all", "yes"},
+		{[]string{"scope"}, "root", ""},
+		{[]string{"scope"}, "other\u00a0root", "yes"},
 		{[]string{"obj", "roles"}, "admin", "yes"},
 		{[]string{"obj", "roles"}, "adm", ""},
 		{[]string{"n"}, "7", ""},
