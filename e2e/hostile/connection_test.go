@@ -24,7 +24,7 @@ func TestNamesInConnection(t *testing.T) {
 	arrives := func(t *testing.T, g *e2e.Gateway, status int, user, own []string) {
 		t.Helper()
 		app.Take()
-		got, err := sendRaw(g, "GET /a HTTP/1.1\r\nHost: shop.example\r\nX-Trace: 1\r\nX-Own: 1\r\nConnection: close, X-User-Id, X-Own")
+		got, err := rig.SendRaw(g, "GET /a HTTP/1.1\r\nHost: shop.example\r\nX-Trace: 1\r\nX-Own: 1\r\nConnection: close, X-User-Id, X-Own")
 		if err != nil || got != status {
 			t.Errorf("%d, %v; want %d", got, err, status)
 		}
@@ -57,7 +57,7 @@ func TestNamesInConnection(t *testing.T) {
 	})
 	rig.TestFact(t, 173, func(t *testing.T) { // HAProxy passes on the client's trailers
 		lines := "POST /a HTTP/1.1\r\nHost: shop.example\r\nX-Trace: 2\r\n" + haproxy.Authorization + "\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-User-Id: mallory"
-		status, err := sendRawFrom("127.0.0.1", haproxy, lines, 20*time.Second)
+		status, err := rig.SendRawFrom("127.0.0.1", haproxy, lines, 20*time.Second)
 		entries := app.Take()["2"]
 		if err != nil || len(entries) != 1 || !slices.Equal(entries[0].Header["X-User-Id"], ann) || entries[0].Trailer.Get("X-User-Id") != "mallory" {
 			t.Errorf("%d, %v; the application got %v; want the user ann, and mallory in the trailer", status, err, entries)

@@ -70,7 +70,7 @@ func TestHostileCrowdQueuesAtCaddy(t *testing.T) {
 		}
 	}()
 	rig.Concurrently(crowd, func(int) {
-		if status, err := sendRawFor(g, "GET /a HTTP/1.1\r\nHost: shop.example", time.Minute); err != nil || status != http.StatusForbidden {
+		if status, err := rig.SendRawFor(g, "GET /a HTTP/1.1\r\nHost: shop.example", time.Minute); err != nil || status != http.StatusForbidden {
 			t.Errorf("%d, %v; want 403", status, err)
 		}
 	})

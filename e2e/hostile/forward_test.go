@@ -216,7 +216,7 @@ func TestForwardedHeadersReplaceTheClients(t *testing.T) {
 			{"Bearer " + issuer.Token("ann") + ", Bearer " + issuer.Token("mallory"), nil},
 		} {
 			ledger.Take()
-			status, err := sendRawFor(g, "GET /a HTTP/1.1\r\nHost: shop.example\r\nX-Trace: 1\r\nX-User-Id: mallory\r\nX-User-Id: eve\r\nAuthorization: "+c.credentials, 20*time.Second)
+			status, err := rig.SendRawFor(g, "GET /a HTTP/1.1\r\nHost: shop.example\r\nX-Trace: 1\r\nX-User-Id: mallory\r\nX-User-Id: eve\r\nAuthorization: "+c.credentials, 20*time.Second)
 			entries := ledger.Take()["1"]
 			if err != nil || status != http.StatusOK || len(entries) != 1 {
 				t.Fatalf("%s, request %d: %d, %v, %d requests reached the application", sample.Name, i, status, err, len(entries))

@@ -31,7 +31,7 @@ func TestFragmentsAreRefused(t *testing.T) {
 		rig.WantStatus(t, 403, "GET", g.URL+"/a")
 		for _, target := range []string{"/x#/../a", "http://shop.example/x#/../a", "/x?#/../a"} {
 			reached := app.Reached()
-			status, err := sendRaw(g, strings.Replace("GET TARGET HTTP/1.1\r\nSHOP", "TARGET", target, 1))
+			status, err := rig.SendRaw(g, strings.Replace("GET TARGET HTTP/1.1\r\nSHOP", "TARGET", target, 1))
 			if err != nil || status < 400 || app.Reached() != reached {
 				t.Errorf("%s, %s: %d, %v, reached the application: %t; want a refusal", name, target, status, err, app.Reached() != reached)
 			}

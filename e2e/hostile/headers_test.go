@@ -42,14 +42,14 @@ func TestHostileLongHeadersCostNoConnection(t *testing.T) {
 			rig.Concurrently(16, func(int) {
 				for _, request := range slices.Repeat(swellingRequests(), 3) {
 					if name != "envoy over HTTP" { // it dials again, and refuses what it cannot check
-						_, _ = sendRaw(g, request) // any answer will do, or none
+						_, _ = rig.SendRaw(g, request) // any answer will do, or none
 					}
 				}
 				for _, request := range longRequests() {
-					if status, err := sendRaw(g, request); err == nil && status < 400 {
+					if status, err := rig.SendRaw(g, request); err == nil && status < 400 {
 						t.Errorf("%d bytes of headers: %d; want a refusal", len(request), status)
 					}
-					if status, err := sendRaw(g, "GET /a HTTP/1.1\r\nHost: blocked.example"); err != nil || status != http.StatusForbidden {
+					if status, err := rig.SendRaw(g, "GET /a HTTP/1.1\r\nHost: blocked.example"); err != nil || status != http.StatusForbidden {
 						t.Errorf("a concurrent blocked request: %d, %v; want 403", status, err)
 					}
 				}
@@ -118,7 +118,7 @@ func TestHostileHalfSentHeadersKeepTheLimits(t *testing.T) {
 				wantNoneOpen(t, c.g)
 			}
 			rig.WaitUntil(t, "koalagate decides again", func() bool {
-				status, err := sendRaw(c.g, "GET /a HTTP/1.1\r\nHost: blocked.example")
+				status, err := rig.SendRaw(c.g, "GET /a HTTP/1.1\r\nHost: blocked.example")
 				return err == nil && status == http.StatusForbidden
 			})
 		})
@@ -133,7 +133,7 @@ func wantNoneOpen(t *testing.T, g *e2e.Gateway) {
 	rig.Concurrently(16, func(i int) {
 		host := []string{"blocked.example", "shop.example"}[i%2]
 		for range 5 {
-			status, err := sendRaw(g, "GET /a HTTP/1.1\r\nHost: "+host)
+			status, err := rig.SendRaw(g, "GET /a HTTP/1.1\r\nHost: "+host)
 			if err == nil && host == "blocked.example" && status < 400 {
 				t.Errorf("a blocked request: %d; want a refusal", status)
 			}

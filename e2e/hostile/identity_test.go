@@ -86,7 +86,7 @@ func TestHostileWebPagesReachNoAPI(t *testing.T) {
 		{"Host: " + k.HTTP, 200},
 	} {
 		for _, target := range []string{"/rule/take?uid=1", "/multi/browse?argsJson=[]", "/admin/allrules", "//admin/allrules/"} {
-			status, err := sendRaw(&e2e.Gateway{Address: k.HTTP}, "GET "+target+" HTTP/1.1\r\n"+c.lines)
+			status, err := rig.SendRaw(&e2e.Gateway{Address: k.HTTP}, "GET "+target+" HTTP/1.1\r\n"+c.lines)
 			if err != nil || status != c.want {
 				t.Errorf("%s with %q: %d, %v; want %d", target, c.lines, status, err, c.want)
 			}

@@ -55,10 +55,10 @@ rule : [count]  [uid=+] [time=3600; count=%d] [result=2; return=201]
 	rig.Concurrently(8, func(client int) {
 		for i := range 40 {
 			g := gateways[i%2]
-			if status, err := sendRaw(g, "GET /a HTTP/1.1\r\nHost: blocked.example"); err != nil || status != http.StatusForbidden {
+			if status, err := rig.SendRaw(g, "GET /a HTTP/1.1\r\nHost: blocked.example"); err != nil || status != http.StatusForbidden {
 				t.Errorf("a blocked request: %d, %v; want 403", status, err)
 			}
-			switch status, err := sendRaw(g, "GET /a HTTP/1.1\r\nHost: shop.example\r\nX-User-Id: ann"); {
+			switch status, err := rig.SendRaw(g, "GET /a HTTP/1.1\r\nHost: shop.example\r\nX-User-Id: ann"); {
 			case err != nil || status != http.StatusOK && status != http.StatusTooManyRequests:
 				t.Errorf("a request of ann: %d, %v; want 200 or 429", status, err)
 			case status == http.StatusOK:

@@ -379,7 +379,7 @@ func TestHostileClaimsPassNoSampleOfEnvoy(t *testing.T) {
 		"queues": rig.QueueEnvoy(h, ledger.Address, ledger.Address, instances), "models": rig.LlmEnvoy(h, &rig.Backend{Address: ledger.Address}, instances...),
 	} {
 		forged := strings.Join(claims, ": mallory\r\n") + ": mallory"
-		status, err := sendRawFor(g, "GET /a HTTP/1.1\r\nHost: shop.example\r\nX-Trace: 1\r\nX-Real-IP: mallory\r\nX_User_Id: mallory\r\n"+forged, 20*time.Second)
+		status, err := rig.SendRawFor(g, "GET /a HTTP/1.1\r\nHost: shop.example\r\nX-Trace: 1\r\nX-Real-IP: mallory\r\nX_User_Id: mallory\r\n"+forged, 20*time.Second)
 		entries := ledger.Take()["1"]
 		if err != nil || len(entries) != 1 {
 			t.Fatalf("%s: %d, %v, and %d requests reached the application; want 1", name, status, err, len(entries))

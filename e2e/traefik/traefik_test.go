@@ -1,0 +1,160 @@
+package traefik_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/koalagate/koalagate/e2e"
+	"github.com/koalagate/koalagate/e2e/internal/rig"
+)
+
+// start starts Traefik with its sample in front of app.
+func start(h *rig.Fixture, app string, k *e2e.Koalagate, pairs ...[2]string) *e2e.Gateway {
+	h.Helper()
+	return rig.Must(h.Stage.Traefik(app, k.HTTP, pairs...))(h.T)
+}
+
+// The sample limits by path and by router, its refusals reach the client unchanged, and
+// nothing passes while koalagate is away.
+func TestTraefik(t *testing.T) {
+	t.Parallel()
+	h := rig.NewFixture(t)
+	k := h.Koalagate("--rules", h.Stage.Path("examples/gateway.conf"))
+	app := h.App()
+	g := start(h, app.Address, k)
+	const ann = "X-User-Id: ann"
+	for range 4 {
+		r := rig.WantStatus(t, 200, "POST", g.URL+"/api/comments", ann)
+		if r.Header.Get("RateLimit") != "" || !strings.Contains(r.Body, `"decision":"allow"`) {
+			t.Errorf("an allowed request: %v, %s; want no fields of koalagate, and the decision for the application", r.Header, r.Body)
+		}
+	}
+	before := app.Reached()
+	for _, path := range []string{"/api/comments", "//api/comments", "/api/%63omments", "/api/comments?a=/api/articles/1"} {
+		r := rig.WantStatus(t, 429, "POST", g.URL+path, ann,
+			"X-Koala-Param-Act: read", "X-Forwarded-Uri: /api/articles/1", "X-Forwarded-Method: GET", "X-Forwarded-For: 198.51.100.66")
+		rig.WantHeader(t, r.Header, "Content-Type", "application/problem+json")
+		rig.WantHeader(t, r.Header, "X-Koala-Rule", "201")
+		if r.Header.Get("Retry-After") == "" || r.Header.Get("RateLimit") == "" {
+			t.Errorf("%s: %v; want Retry-After and RateLimit", path, r.Header)
+		}
+	}
+	for _, path := range []string{"/api/./comments", "/api/x/../comments"} {
+		rig.WantRefused(t, "POST", g.URL+path, ann)
+	}
+	if app.Reached() != before {
+		t.Error("a refused request reached the application")
+	}
+	for range 20 { // by the parameter of the router
+		rig.WantStatus(t, 200, "GET", g.URL+"/downloads/f")
+	}
+	for _, path := range []string{"/downloads/f", "/x/../downloads/f"} {
+		rig.WantStatus(t, 429, "GET", g.URL+path)
+	}
+	rig.WantStatus(t, 200, "GET", g.URL+"/downloads%2ff") // not the router's, as the page says
+	rig.Must(0, k.Stop())(t)
+	rig.WantStatus(t, 500, "GET", g.URL+"/a")
+	rig.WantStatus(t, 200, "GET", g.URL+"/healthz")
+	for line := range strings.Lines(g.Log()) {
+		if strings.Contains(line, "WRN") && !strings.Contains(line, "encoded characters") {
+			t.Errorf("Traefik warns: %s", line)
+		}
+	}
+}
+
+// No header of a client reaches the application in the place of one that koalagate or the
+// gateway sets, in any spelling.
+func TestTraefikKeepsForgedHeadersOut(t *testing.T) {
+	t.Parallel()
+	h := rig.NewFixture(t)
+	h.Stage.TrustUsers(false)
+	k := h.Koalagate("--rules", h.Stage.Path("examples/gateway.conf"))
+	ledger := rig.Must(h.Stage.Ledger())(t)
+	g := start(h, ledger.Address, k)
+	forged := []string{
+		"X-Koala-Decision", "X-Koala-Rule", "X-Koala-Result", "X-Koala-Degraded", "X-Koala-Mark", "X-Koala-Receipt", "X-Koala-Param-Act", "X-Koala-Accel",
+		"X-User-Id", "X_User_Id", "X_Koala_Decision", "X-Original-Uri", "X-Rewrite-Url", "X-Http-Method-Override", "Forwarded", "X-Forwarded-Uri", "X-Forwarded-Method",
+		"X-Forwarded-For", "X-Forwarded-Host",
+	}
+	request := "GET /a HTTP/1.1\r\nSHOP\r\nX-Trace: 1"
+	for _, name := range forged {
+		request += "\r\n" + name + ": mallory"
+	}
+	for _, connection := range []string{"", "\r\nConnection: X-User-Id, X-Koala-Decision, X-Koala-Result, X-Forwarded-For"} {
+		if status, err := rig.SendRaw(g, request+connection); err != nil || status != http.StatusOK {
+			t.Fatalf("%d, %v; want 200", status, err)
+		}
+		entries := ledger.Take()["1"]
+		if len(entries) != 1 {
+			t.Fatalf("the application got %v", entries)
+		}
+		header := entries[0].Header
+		for name, values := range header {
+			if strings.Contains(fmt.Sprint(values), "mallory") {
+				t.Errorf("the application got %s: %q", name, values)
+			}
+		}
+		rig.WantHeader(t, header, "X-Koala-Decision", "none")
+		rig.WantHeader(t, header, "X-Koala-Result", "0")
+	}
+}
+
+// A refusal that redirects reaches the client as the rule states it, if the sample's line
+// says so.
+func TestTraefikKeepsRedirects(t *testing.T) {
+	t.Parallel()
+	h := rig.NewFixture(t)
+	k := h.Koalagate("--rules", h.File("rules.conf", `
+[rules]
+rule : [direct] [path=/login] [] [result=2; return=101]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10, "Http_status":303, "Headers":{"Location":"/wait"}}
+`))
+	app := h.App()
+	for _, c := range []struct {
+		want  string
+		pairs [][2]string
+	}{
+		{"/wait", nil},
+		{"http://" + k.HTTP + "/wait", [][2]string{{"preserveLocationHeader: true", "preserveLocationHeader: false"}}},
+	} {
+		g := start(h, app.Address, k, c.pairs...)
+		if status, err := rig.SendRaw(g, "GET /login HTTP/1.1\r\nSHOP"); err != nil || status != http.StatusSeeOther {
+			t.Errorf("%d, %v; want 303", status, err)
+		}
+		client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		resp, err := client.Get(g.URL + "/login")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		rig.WantHeader(t, resp.Header, "Location", c.want)
+	}
+}
+
+// Every odd request of a client is decided and counted before it reaches the application, or
+// refused, and later requests are answered.
+func TestTraefikOddRequests(t *testing.T) {
+	t.Parallel()
+	h := rig.NewFixture(t)
+	k := h.Koalagate("--rules", h.File("rules.conf", rig.OneCounter))
+	app := h.App()
+	g := start(h, app.Address, k)
+	for what, request := range rig.OddRequests() {
+		reached, counted := app.Reached(), rig.HitsOf(t, k)
+		status, err := rig.SendRaw(g, request)
+		isDecided := rig.HitsOf(t, k) != counted
+		switch {
+		case err != nil:
+			t.Errorf("%s: %v; want an answer", what, err)
+		case !isDecided && (app.Reached() != reached || status < http.StatusBadRequest):
+			t.Errorf("%s: %d, and it was not counted; reached the application: %v", what, status, app.Reached() != reached)
+		}
+		rig.WantStatus(t, 200, "GET", g.URL+"/healthz")
+	}
+	rig.WantStatus(t, 200, "GET", g.URL+"/a")
+}
