@@ -51,10 +51,10 @@ type Difference struct {
 func Diff(ctx context.Context, o DiffOptions) (*Difference, error) {
 	d := &differ{since: o.Since, tally: whatif.Tally{Rules: o.Rules, Identities: o.Identities}}
 	var err error
-	if d.old, err = openSide(o.Old, o.OnMasked); err != nil {
+	if d.old, err = openSide(ctx, o.Old, o.OnMasked); err != nil {
 		return nil, err
 	}
-	if d.new, err = openSide(o.New, o.OnMasked); err != nil {
+	if d.new, err = openSide(ctx, o.New, o.OnMasked); err != nil {
 		return nil, errors.Join(err, d.old.counters.Close(ctx))
 	}
 	err = d.all(ctx, o.Traces)
@@ -87,9 +87,9 @@ type side struct {
 	matches  rules.Matches
 }
 
-func openSide(set *rules.Set, found func(MaskedParam)) (*side, error) {
+func openSide(ctx context.Context, set *rules.Set, found func(MaskedParam)) (*side, error) {
 	counters, err := sandbox.Open(set, sandbox.Options{})
-	return &side{set: set, counters: counters, receipts: newReceipts(set), masked: newMaskedParams(set, found)}, err
+	return &side{set: set, counters: counters, receipts: newReceipts(set), masked: newMaskedParams(ctx, set, found)}, err
 }
 
 func (d *differ) all(ctx context.Context, lines *trace.Files) error {

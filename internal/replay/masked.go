@@ -1,10 +1,12 @@
 package replay
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/internal/trace"
 	"github.com/koalagate/koalagate/rules"
 )
@@ -31,7 +33,9 @@ type maskedParams struct {
 	compared map[string]*rules.Rule // by parameter, the first rule that compares it; without those already found
 }
 
-func newMaskedParams(set *rules.Set, found func(MaskedParam)) *maskedParams {
+// newMaskedParams looks for the parameters that rules compare, with the pauses of ctx. It ends with
+// ctx.
+func newMaskedParams(ctx context.Context, set *rules.Set, found func(MaskedParam)) *maskedParams {
 	m := &maskedParams{found: found, compared: make(map[string]*rules.Rule)}
 	if found == nil {
 		return m
@@ -42,6 +46,9 @@ func newMaskedParams(set *rules.Set, found func(MaskedParam)) *maskedParams {
 		}
 	}
 	for _, r := range set.Rules {
+		if pace.Step(ctx) != nil {
+			break
+		}
 		note(r.Cost, r)
 		for i := range r.Thresholds {
 			note(r.Thresholds[i].Param, r)

@@ -72,7 +72,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	}
 	r := &run{
 		counters: counters, lines: o.Traces, recorded: o.Recorded, out: bufio.NewWriter(o.Answers),
-		masked: newMaskedParams(o.Rules, o.OnMasked), receipts: newReceipts(o.Rules),
+		masked: newMaskedParams(ctx, o.Rules, o.OnMasked), receipts: newReceipts(o.Rules),
 	}
 	if o.Summarize || o.Recorded {
 		r.summary = NewSummary(o.Rules)
