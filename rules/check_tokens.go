@@ -50,8 +50,8 @@ func (p *parser) findToken(name string, at span, names []string) *jwtDecl {
 	return p.tokens[i]
 }
 
-// checkOutcomes finds the tokens whose outcomes are in conditions. Files without [tokens] may
-// have parameters with such names.
+// checkOutcomes finds the tokens whose outcomes are in conditions or are forwarded. Files without
+// [tokens] may have parameters with such names.
 func (p *parser) checkOutcomes(names []string) {
 	if len(p.tokens) == 0 {
 		return
@@ -60,12 +60,18 @@ func (p *parser) checkOutcomes(names []string) {
 	for _, name := range p.declaredNames() {
 		declared[name] = !slices.Contains(names, strings.TrimPrefix(name, tokenPrefix))
 	}
+	use := func(param string, at span) {
+		if name, isOutcome := strings.CutPrefix(param, tokenPrefix); isOutcome && !declared[param] {
+			p.findToken(name, at, names)
+		}
+	}
 	for _, d := range p.eachRule() {
 		for i, c := range d.Conditions {
-			if name, isOutcome := strings.CutPrefix(c.Name, tokenPrefix); isOutcome && !declared[c.Name] {
-				p.findToken(name, d.places[i], names)
-			}
+			use(c.Name, d.places[i])
 		}
+	}
+	for _, d := range p.forwards {
+		use(d.Param, d.param)
 	}
 }
 

@@ -227,7 +227,7 @@ func (p *parser) parseClaim(source *ParamSource, words []span, end span) bool {
 	source.Name, source.Path = words[0].text(), words[1].text()
 	path, ok := claimPath(source.Path)
 	if !ok {
-		p.reportf(words[1], errSourceWords, "want names of members with dots between them, a name with dots in quotes", "%q is not the path of a claim", words[1].mention())
+		p.reportf(words[1], errSourceWords, "want names of members with dots between them, a name with dots or :// in quotes", "%q is not the path of a claim", words[1].mention())
 		return false
 	}
 	source.claim.Path = path
@@ -253,6 +253,9 @@ func claimPath(text string) (path []string, ok bool) {
 				end = len(text)
 			}
 			name, text = text[:end], text[end:]
+			if strings.Contains(name, "://") { // an address, whose dots belong to the name
+				return nil, false
+			}
 		}
 		path = append(path, name)
 		switch {

@@ -149,6 +149,17 @@ func TestParametersNamedLikeOutcomes(t *testing.T) {
 	}
 }
 
+// A token whose outcome the application alone learns is verified, too.
+func TestForwardedOutcomesUseTheToken(t *testing.T) {
+	const rule = "[rules]\nrule : [count] [ip=+] [time=60; count=5] [result=2; return=1]\n"
+	for forward, want := range map[string]bool{"X-Outcome : jwt.main": true, "X-Outcome : ip": false} {
+		set := parseTokens(t, "[tokens]\nmain : keys.json; issuer=i\n[forward]\n"+forward+"\n"+rule)
+		if got := set.Tokens[0].IsUsed(); got != want {
+			t.Errorf("%s: the token is used: %t; want %t", forward, got, want)
+		}
+	}
+}
+
 // Without readers every token is an error, and an unused one is not opened.
 func TestTokensWithoutReaders(t *testing.T) {
 	const lines = "[tokens]\nmain : keys.json; issuer=i\n"

@@ -1,15 +1,19 @@
 package rules
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // warnTokens reports tokens that nothing uses or that are valid for any audience, and
 // outcomes of verification that meet no rule.
 func (p *parser) warnTokens() {
 	for _, d := range p.tokens {
 		if !d.isUsed {
-			p.reportf(d.name, warnJWTUnused, "remove it, or use a claim (jwt "+d.Name+" sub) or the parameter "+d.Param, "no rule or parameter uses the token %s", d.Name)
+			p.reportf(d.name, warnJWTUnused, "remove it, or use a claim (jwt "+d.Name+" sub) or the parameter "+d.Param, "nothing uses the token %s", d.Name)
 			continue
 		}
+		p.warnOutcomesOf(d.JWT)
 		if len(d.Audiences) == 0 {
 			p.reportf(d.keys, warnAudience, "add audience=NAME, by which the issuer calls this application", "tokens that %s issued for other applications are valid, too", d.Issuer)
 		}
@@ -19,6 +23,26 @@ func (p *parser) warnTokens() {
 			}
 			if !p.meets(d.JWT, JWTUnavailable, func(*Rule) bool { return true }) {
 				p.reportf(at, warnNoKeys, "add a rule for them: ["+d.Param+"=unavailable]", "no rule matches requests whose token %s could not be verified, because there are no keys yet or no processor was free", d.Name)
+			}
+		}
+	}
+}
+
+// warnOutcomesOf reports conditions on how the verification of the token ended with values that
+// it never has: their rules refuse nobody.
+func (p *parser) warnOutcomesOf(of *JWT) {
+	for _, d := range p.eachRule() {
+		for i, c := range d.Conditions {
+			if c.Name != of.Param {
+				continue
+			}
+			for _, text := range c.texts {
+				if !slices.Contains(jwtOutcomes[:], text) {
+					p.found.add(warnDerived, d.places[i], Finding{
+						Message: fmt.Sprintf("%s is never %q", of.Param, text), Hint: "want " + oneOf(jwtOutcomes[:]), Suggestion: suggest(text, jwtOutcomes[:]),
+					})
+					break
+				}
 			}
 		}
 	}
