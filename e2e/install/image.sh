@@ -24,8 +24,9 @@ ip link set lo up
 
 # Before a program of the image: it runs as the image's user, which has no capabilities
 # and cannot get any.
-inside=(env -i "PATH=$PATH" "${variables[@]}" setpriv --no-new-privs --clear-groups
+confined=(setpriv --no-new-privs --clear-groups
   unshare "--root=$ROOT" --wd=/ "--setgid=${IMAGE_USER#*:}" "--setuid=${IMAGE_USER%:*}")
+inside=(env -i "PATH=$PATH" "${variables[@]}" "${confined[@]}")
 fail() {
   echo "FAILED: $*"
   exit 1
@@ -56,7 +57,7 @@ echo "healthy, and refused the fifth comment"
 # In the place of envoyproxy/ratelimit, as docs/moving/from-envoyproxy-ratelimit.md says: the
 # variables of the image set back.
 back=(KOALAGATE_RULES= KOALAGATE_STATE_DIR= KOALAGATE_GRPC_ADDR=:8081 KOALAGATE_HTTP_ADDR=:8080 KOALAGATE_ADMIN_ADDR=:6070)
-"${inside[@]}" env "${back[@]}" /bin/ratelimit &
+env -i "PATH=$PATH" "${variables[@]}" "${back[@]}" "${confined[@]}" /bin/ratelimit &
 pid=$!
 for ((tries = 0; tries < 100; tries++)); do
   [[ $(curl -s http://127.0.0.1:8080/healthcheck) != OK ]] || break
