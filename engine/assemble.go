@@ -260,7 +260,8 @@ func (v *evaluation) failOf(rule *rules.Rule) rules.FailPolicy {
 	return min(policy, rules.FailDeny)
 }
 
-// setFail sets the flags of a counter by the policy of its rule.
+// setFail sets the flags of a counter by the policy of its rule. Without a policy of the rule and
+// of the door there are none.
 func (v *evaluation) setFail(counter *store.Rule, rule *rules.Rule) {
 	fail := v.failOf(rule)
 	counter.Lenient = fail == rules.FailAllow

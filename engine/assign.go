@@ -86,7 +86,7 @@ type Basis struct {
 
 // Basis returns the basis at a door. For koalagate's own programs, may change.
 func (e *Engine) Basis(door string) Basis {
-	return Basis{e.Rules(), e.exceptions.load(), e.modes.Of(door)}
+	return Basis{e.Rules(), e.exceptions.book.Load(), e.modes.Of(door)}
 }
 
 // Assign matches the only input of a take as Decide does, but shares the limits that it meets

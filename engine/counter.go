@@ -102,7 +102,7 @@ func (e *Engine) lent(ctx context.Context, by *rules.Rule, r *store.Rule, zone *
 // plansOf returns the plans that read the counters of matches: one decides a hit of each
 // counter alone, the other reads the hits. It sets the exceptions in list.
 func (e *Engine) plansOf(matches []rules.Match, list []Counter) (browse, peek store.Plan) {
-	v := evaluation{rules: e.Rules(), book: e.exceptions.load(), exceptions: e.exceptions, clock: &e.clock}
+	v := evaluation{rules: e.Rules(), book: e.exceptions.book.Load(), exceptions: e.exceptions, clock: &e.clock}
 	browse = store.Plan{Op: store.Browse, Zone: v.rules.Zone}
 	peek = store.Plan{Op: store.Peek, Zone: v.rules.Zone}
 	for i := range matches {

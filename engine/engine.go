@@ -44,6 +44,9 @@ func New(rs *rules.Set, opts ...Option) *Engine {
 	if e.tooMany == nil {
 		e.tooMany = func() {}
 	}
+	if e.exceptions == nil {
+		e.exceptions = new(Exceptions)
+	}
 	e.evaluations.New = func() any { return new(evaluation) }
 	e.Swap(rs)
 	e.clock.start()
@@ -211,7 +214,7 @@ func (e *Engine) plan(c *Call, v *evaluation) error {
 	if v.now = c.Now; c.Now == 0 && v.rules.Timed() {
 		v.now = e.clock.now() // one reading for all inputs
 	}
-	if v.book = e.exceptions.load(); v.book != nil {
+	if v.book = e.exceptions.book.Load(); v.book != nil {
 		v.exceptions, v.clock = e.exceptions, &e.clock
 	}
 	err := v.build(c, e.maxRules)

@@ -61,7 +61,7 @@ func (x *Exception) applies() bool {
 // Exceptions are the exceptions of an engine. They are safe for concurrent use; the zero
 // value has none.
 type Exceptions struct {
-	book atomic.Pointer[exceptionBook]
+	book atomic.Pointer[exceptionBook] // nil if there are none
 	now  func() int64
 }
 
@@ -88,14 +88,6 @@ func (e *Exceptions) Prepare(list []Exception, pause func()) (set func()) {
 // WithExceptions sets the exceptions of an engine; nil for none.
 func WithExceptions(e *Exceptions) Option {
 	return setting(func(s *settings) { s.exceptions = e })
-}
-
-// load returns the book, nil without exceptions.
-func (e *Exceptions) load() *exceptionBook {
-	if e == nil {
-		return nil
-	}
-	return e.book.Load()
 }
 
 // exceptionBook finds exceptions by rule and identity. Nearly all look-ups find none: a
@@ -161,10 +153,10 @@ func (b *exceptionBook) find(rule int64, identity []byte) *Exception {
 	return b.all[exceptionKey{rule, string(identity)}]
 }
 
-// exceptionKind returns the kind of the exception that applies to match i of an input, 0
-// if none applies.
+// exceptionKind returns the kind of the exception in the book that applies to match i of an
+// input, 0 if none applies.
 func (v *evaluation) exceptionKind(c *Call, in *Input, m *matchedInput, i int) ExceptionKind {
-	if v.book == nil || in.Override != nil || c.Op == Peek || c.Op == Reset {
+	if in.Override != nil || c.Op == Peek || c.Op == Reset {
 		return 0
 	}
 	if x := v.except(m, i); x != nil {
@@ -217,7 +209,7 @@ func (e *Engine) exceptionsNow() (*exceptionBook, int64) {
 	if e == nil || e.store == nil {
 		return nil, 0
 	}
-	book := e.exceptions.load()
+	book := e.exceptions.book.Load()
 	if book == nil {
 		return nil, 0
 	}
@@ -306,10 +298,10 @@ func named(params *rules.Params, p rules.Param) rules.Param {
 	return rules.Param{Name: params.FullName(p.Name), Value: strings.TrimSpace(p.Value)}
 }
 
-// ban has a ban refuse input i of the call if one applies, and reports whether it does.
+// ban has a ban in the book refuse an input of the call if one applies, and reports whether it
+// does.
 func (v *evaluation) ban(c *Call, in *Input, m *matchedInput) bool {
-	m.ban = nil
-	if v.book == nil || v.book.bans == nil || in.Refund || !c.Op.Decides() {
+	if v.book.bans == nil || in.Refund || !c.Op.Decides() {
 		return false
 	}
 	now := v.exceptionTime()

@@ -137,14 +137,14 @@ var storeOps = [...]store.Op{
 func (v *evaluation) match(c *Call, i int) error {
 	in, m, plan := &c.Inputs[i], &v.inputs[i], &v.plan.Sets[i]
 	m.counting, m.passed, m.direct = m.counting[:0], m.passed[:0], nil
-	m.excess, m.exceptions = nil, m.exceptions[:0]
+	m.excess, m.exceptions, m.ban = nil, m.exceptions[:0], nil
 	if in.Hits > MaxHits {
 		m.excess = overweightResult
 	}
 	plan.Rules, plan.Refund, plan.Allows = plan.Rules[:0], in.Refund, true
 
 	m.matches.Now, m.sourced = v.now, in.Sourced
-	if v.ban(c, in, m) {
+	if v.book != nil && v.ban(c, in, m) {
 		return nil
 	}
 	if m.sourced {
@@ -156,7 +156,10 @@ func (v *evaluation) match(c *Call, i int) error {
 	endsAtDirect := c.Op == Take && !in.Refund || c.Op == Browse
 	for j := range m.matches.List {
 		match := &m.matches.List[j]
-		kind := v.exceptionKind(c, in, m, j)
+		var kind ExceptionKind
+		if v.book != nil {
+			kind = v.exceptionKind(c, in, m, j)
+		}
 		if kind == ExceptAllow {
 			continue
 		}
@@ -172,10 +175,8 @@ func (v *evaluation) match(c *Call, i int) error {
 		}
 		m.passed = append(m.passed, passedRule{match.Rule, len(m.counting)})
 	}
-	if in.Override != nil && len(m.counting) == 0 && m.direct == nil && m.excess == nil {
-		v.addAdHoc(plan, in)
-		m.counting = append(m.counting, nil)
-		m.matched = true
+	if in.Override != nil {
+		v.addAdHoc(plan, in, m)
 	}
 	plan.Allows = m.allows(v.rules, c.Op)
 	return nil
@@ -246,7 +247,9 @@ func (v *evaluation) counter(match *rules.Match, weight int64, o *Override) (r s
 
 		Allows: match.Rule.Result.Verdict() == rules.Allow,
 	}
-	v.setFail(&r, match.Rule)
+	if v.door != rules.FailUnset || match.Rule.Fail != rules.FailUnset {
+		v.setFail(&r, match.Rule)
+	}
 	if o != nil {
 		r.Method, r.Time, r.Count, r.Base, r.Burst = store.Count, o.Seconds, o.Count, 0, 0
 		r.Unit, r.From, r.Overdraft, r.Ban, r.Wait = store.Seconds, 0, false, 0, 0
@@ -257,9 +260,11 @@ func (v *evaluation) counter(match *rules.Match, weight int64, o *Override) (r s
 	return r
 }
 
-// addAdHoc adds a count rule for exactly the entries of an override that no rule
-// matched.
-func (v *evaluation) addAdHoc(plan *store.Set, in *Input) {
+// addAdHoc adds a count rule for exactly the entries of an override, if no rule matched.
+func (v *evaluation) addAdHoc(plan *store.Set, in *Input, m *matchedInput) {
+	if len(m.counting) > 0 || m.direct != nil || m.excess != nil {
+		return
+	}
 	o := in.Override
 	var identity []byte
 	for _, e := range o.Entries {
@@ -275,6 +280,7 @@ func (v *evaluation) addAdHoc(plan *store.Set, in *Input) {
 	}
 	v.setFail(&r, nil)
 	plan.Rules = append(plan.Rules, r)
+	m.counting, m.matched = append(m.counting, nil), true
 }
 
 // overrideIdentity returns the subject of the counter of an override. Another limit

@@ -53,7 +53,7 @@ func (c *check) reset() {
 	}
 	c.server = nil
 	c.question.Reset()
-	c.metadata = envoyapi.Metadata{}
+	c.metadata.Context = nil
 	c.message.reset()
 }
 

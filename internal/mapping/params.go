@@ -65,7 +65,9 @@ func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 	}
 	// If the door lets a malformed request through, the application learns who sent it.
 	q.derive(set, p)
-	q.verify(set, o)
+	if len(set.Tokens) > 0 {
+		q.verify(set, o)
+	}
 	q.addDeclared(set, p)
 	if malformed == nil && len(segments) > 0 {
 		set.Route(q.method, segments, p)
@@ -75,7 +77,9 @@ func Params(set *rules.Set, r *Request, o *Options, p *rules.Params) error {
 	if q.door.ParamHeaders {
 		q.addGatewayValues(set, p)
 	}
-	q.addOutcomes(p)
+	for i := range q.tokens { // nothing else sets the outcomes of verifications
+		p.Set(q.tokens[i].Of.Param, q.tokens[i].Outcome.String())
+	}
 	q.addLate(set, p)
 	q.limit(set, o, p)
 	if malformed != nil {

@@ -78,14 +78,6 @@ func (q *original) claim(s *rules.ParamSource) string {
 	return ""
 }
 
-// addOutcomes adds the parameters that say how the verification of each token ended. Nothing
-// else sets them.
-func (q *original) addOutcomes(p *rules.Params) {
-	for i := range q.tokens {
-		p.Set(q.tokens[i].Of.Param, q.tokens[i].Outcome.String())
-	}
-}
-
 // tokenAt returns the token at a place of the request, and reports whether the place has one.
 // The text is "" if it has more than one: programs disagree about which of them counts.
 func (q *original) tokenAt(place *rules.JWTPlace) (text string, found bool) {

@@ -157,7 +157,10 @@ func (e *Evaluator) End(c *Call, p *store.Plan, a *store.Answers, abandoned bool
 	if e.refusals != nil {
 		e.refusals.update(c, p, a, err)
 	}
-	attempt := store.Attempt{Health: e.Judge(err, c.end.Sub(c.start)), Trip: c.Trip, Unsent: errors.Is(err, redisconn.ErrUnsent)}
+	attempt := store.Attempt{Health: store.Answered, Trip: c.Trip}
+	if err != nil {
+		attempt.Health, attempt.Unsent = e.Judge(err, c.end.Sub(c.start)), errors.Is(err, redisconn.ErrUnsent)
+	}
 	if abandoned && !attempt.Unsent {
 		attempt.Late = c
 	}
