@@ -42,11 +42,12 @@ GOFLAGS="$GOFLAGS -count=1" show make --no-print-directory test
 # A package has a long form if its tests define the flag -long. The race detector
 # covers the short forms, and the services started by long forms, too.
 long_forms() {
-  grep -rlE --include='*_test.go' 'flag\.Bool\("long"' . | grep -vE '^\./(\.tools|e2e/toxic)/' | xargs -n 1 dirname | sort -u
+  grep -rlE --include='*_test.go' 'flag\.Bool\("long"' . | grep -vE '^\./(\.tools|e2e/toxic|e2e/page)/' | xargs -n 1 dirname | sort -u
 }
 while read -r package; do
   show go test -count=1 -timeout 60m -v "$package" -long
 done < <(long_forms | grep '^\./e2e')
+show go -C e2e/page test -count=1 -timeout 60m -v . -long
 # The faults of e2e/toxic mostly wait, so they run with the long forms that have no
 # gateways with deadlines.
 show_toxic &

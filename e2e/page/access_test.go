@@ -121,6 +121,9 @@ func TestWithoutPublishing(t *testing.T) {
 // A browser whose clock is wrong shows times by the clock of the instances, and makes
 // exceptions for the time that it states.
 func TestClockOfTheBrowser(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := publishedFleet(t, ruleFile)
 	w := enter(t, f.one.Admin, "", desk)

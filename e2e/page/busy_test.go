@@ -56,6 +56,9 @@ func (f *fleet) asks() int {
 // While somebody else has the only place for lengthy questions, the page asks again after
 // Retry-After by itself. If the place is taken for longer, it says so, and what to do.
 func TestBusyInstance(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := fileFleet(t, ruleFile)
 	w := open(t, f.one.Admin, "", desk, unauthorized, tooMany)

@@ -167,6 +167,9 @@ func TestReplay(t *testing.T) {
 
 // What is typed while the view asks for the rules in force stays.
 func TestTypedWhileLoading(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := fileFleet(t, ruleFile)
 	w := enter(t, f.one.Admin, "#/change", desk)
@@ -208,6 +211,9 @@ func (w *tab) release() {
 
 // A late answer to an earlier question does not replace the answer to the last one.
 func TestLateAnswer(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := fileFleet(t, ruleFile)
 	w := enter(t, f.one.Admin, "#/log", desk)
@@ -227,6 +233,9 @@ func TestLateAnswer(t *testing.T) {
 
 // Keys that come faster than the page draws stay in their order.
 func TestFastTyping(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := fileFleet(t, ruleFile)
 	w := enter(t, f.one.Admin, "#/change", desk)
@@ -247,6 +256,9 @@ func TestFastTyping(t *testing.T) {
 
 // Redis is away while somebody publishes: the page says so, and keeps the text.
 func TestRedisAwayWhilePublishing(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := publishedFleet(t, ruleFile)
 	w := enter(t, f.one.Admin, "#/change", desk, "status of 50")

@@ -128,6 +128,9 @@ func TestCustomerIsLimited(t *testing.T) {
 
 // A rule refuses everybody: undo it.
 func TestRuleRefusesEverybody(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	solve(t, "everybody", func(f *fleet) {
 		f.publish(with(t, "[count] [act=comment; uid=+] [time=3600; count=4]", "[direct] [act=comment] []"))
@@ -155,6 +158,9 @@ func TestRuleRefusesEverybody(t *testing.T) {
 
 // Who attacks the log-in: ban him for an hour.
 func TestAttackOnTheLogIn(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	const attacker, user = "198.51.100.66", "203.0.113.7"
 	solve(t, "attack", func(f *fleet) {

@@ -22,6 +22,9 @@ var identities = flag.Int("identities", 1000, "how many identities a thousand ru
 // A thousand rules that refuse stay usable at a processor that is slowed down four times. The
 // log has the times.
 func TestManyRules(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	const n = 1000
 	var rules strings.Builder
@@ -89,6 +92,9 @@ func within(t *testing.T, what string, begin time.Time) {
 
 // With many exceptions the page shows those that end next, and finds the others.
 func TestManyExceptions(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := fileFleet(t, ruleFile)
 	list := make([]string, *exceptionCount)
@@ -118,6 +124,9 @@ func TestManyExceptions(t *testing.T) {
 
 // A file that is too large is refused before it is read, and nothing is lost.
 func TestLargeFile(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := fileFleet(t, ruleFile)
 	w := enter(t, f.one.Admin, "#/change", desk)
@@ -138,6 +147,9 @@ func TestLargeFile(t *testing.T) {
 // An answer that a text is too long is a sentence that says what to do, also from a proxy, which
 // answers with a page of its own.
 func TestTooLongIsASentence(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := fileFleet(t, ruleFile)
 	w := open(t, f.one.Admin, "", desk, unauthorized, tooLong)

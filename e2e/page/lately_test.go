@@ -43,6 +43,9 @@ func (f *fleet) earlier(minutes, calls int, ip string) {
 // Now shows what happens now first: an attack of half an hour ago comes after the refusals of the last
 // minutes, however large it was. The chart says when a version was published.
 func TestNowIsAboutNow(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := publishedFleet(t, ruleFile)
 	f.refuse("ann")
@@ -64,6 +67,9 @@ func TestNowIsAboutNow(t *testing.T) {
 
 // Now names an instance that ended without taking leave, until an operator dismisses it.
 func TestGoneInstance(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := publishedFleet(t, ruleFile)
 	w := enter(t, f.one.Admin, "", desk)
@@ -87,6 +93,9 @@ func TestGoneInstance(t *testing.T) {
 
 // Whom a direct rule refuses is listed, can be excepted, and has no counter to reset.
 func TestRefusedByDirectRule(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := fileFleet(t, with(t, "rule : [count] [act=comment; ip=+]", "rule : [direct] [ip=192.0.2.0/24] [] [result=2; return=204; name=blocked]\nrule : [count] [act=comment; ip=+]"))
 	if status := f.call("/api/comments", "zoe", "192.0.2.7"); status == http.StatusOK {
@@ -106,6 +115,9 @@ func TestRefusedByDirectRule(t *testing.T) {
 // A ban of everyone asks twice: by a rule that counts all requests together, and from everything by
 // parameters that tell no client from another.
 func TestBanOfEveryoneAsksTwice(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := fileFleet(t, with(t, "[act=comment; uid=+]", "[act=comment]"))
 	f.refuse("ann")
@@ -142,6 +154,9 @@ func TestBanOfEveryoneAsksTwice(t *testing.T) {
 
 // A row with a value that is too long for the list acts on the value itself.
 func TestLongValues(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := fileFleet(t, ruleFile)
 	long := strings.Repeat("long", 50)

@@ -94,6 +94,9 @@ func TestImportedLimits(t *testing.T) {
 // In the place of envoyproxy/ratelimit, an operator excepts a descriptor from an imported limit: by its
 // path, as /rlconfig prints it, and by the actions of a row.
 func TestExceptionOfImportedLimit(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := newFleet(t)
 	k := f.rateLimit("KOALAGATE_ADMIN_TOKEN="+changeToken, "KOALAGATE_DECISION_LOG_PARAMS=all")

@@ -19,6 +19,9 @@ import (
 // patience bounds each wait. A busy machine is slow, and no test waits longer than it must.
 var patience = flag.Duration("patience", time.Minute, "the longest wait of one step")
 
+// long has what is large, rare or small tested, too, beside what operators do each day.
+var long = flag.Bool("long", false, "test large rule sets, rare events and single sentences, too")
+
 // What the tests share: the service, the browser, and the folder of the pictures.
 var (
 	binary   string

@@ -12,6 +12,9 @@ import (
 // An operator rolls a version back that refuses everybody in Now, at the change that brought it,
 // also after other changes, and in Versions, at the version in force.
 func TestRollBackWhereItShows(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := publishedFleet(t, ruleFile)
 	w := enter(t, f.one.Admin, "", desk)
@@ -51,6 +54,9 @@ func TestRollBackWhereItShows(t *testing.T) {
 // What an operator has opened and typed stays when others change what it was opened from. Who loses
 // the race learns what the winner changed, and publishes over it if he wants to.
 func TestDialogsStayWhenOthersChange(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := publishedFleet(t, ruleFile)
 	f.publish(with(t, "[time=3600; count=4]", "[time=3600; count=5]"))
@@ -88,6 +94,9 @@ func TestDialogsStayWhenOthersChange(t *testing.T) {
 // The menu of a row stays open when others are refused more often and the rows change places, also
 // in browsers that cannot move an element without closing it.
 func TestMenuStaysWhenRowsMove(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := publishedFleet(t, ruleFile)
 	for _, user := range []string{"ann", "bob", "carol"} {

@@ -91,6 +91,9 @@ func TestOperate(t *testing.T) {
 
 // Everything can be done with the keyboard.
 func TestKeyboard(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := publishedFleet(t, ruleFile)
 	f.refuse("ann")

@@ -76,6 +76,9 @@ func TestInstanceAway(t *testing.T) {
 
 // With published rules the tiles of the last hour are about all instances.
 func TestTilesSayWhere(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := publishedFleet(t, ruleFile)
 	w := enter(t, f.one.Admin, "", desk)
@@ -100,6 +103,9 @@ func TestEditorMarks(t *testing.T) {
 
 // Doors with similar names have readable ones where modes are set.
 func TestNamesOfDoors(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := fileFleet(t, ruleFile)
 	w := enter(t, f.one.Admin, "#/instances", desk)
@@ -114,6 +120,9 @@ func TestNamesOfDoors(t *testing.T) {
 
 // Who publishes over a trial of somebody else reads whose it is.
 func TestPublishOverTrial(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := publishedFleet(t, ruleFile)
 	f.command("publish", f.file("rules.conf", with(t, "count=4]", "count=6]")), "--trial", "1h", "--then", "keep", "--note", "two more", "--author", "eve@desk")
@@ -128,6 +137,9 @@ func TestPublishOverTrial(t *testing.T) {
 
 // The search field says that it takes an identity, before and while it is typed.
 func TestSearchTakesIdentities(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := fileFleet(t, ruleFile)
 	w := enter(t, f.one.Admin, "#/rules", desk)
@@ -143,6 +155,9 @@ func TestSearchTakesIdentities(t *testing.T) {
 // On a telephone a row has one button, each action of its menu has a line of its own, and the tab of
 // the view is in sight.
 func TestTelephone(t *testing.T) {
+	if !*long {
+		return
+	}
 	t.Parallel()
 	f := fileFleet(t, ruleFile)
 	f.refuse("ann")

@@ -65,7 +65,11 @@ func TestViews(t *testing.T) {
 		f.comment(user)
 		f.comment(user)
 	}
-	for i, l := range []look{{1280, 900, false}, {390, 844, true}, {1280, 900, true}, {390, 844, false}} {
+	looks := []look{{1280, 900, false}, {390, 844, true}} // each size and each theme once
+	if *long {
+		looks = append(looks, look{1280, 900, true}, look{390, 844, false})
+	}
+	for i, l := range looks {
 		theme := map[bool]string{false: "light", true: "dark"}[l.dark]
 		t.Run(fmt.Sprintf("%d-%s", l.width, theme), func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +79,7 @@ func TestViews(t *testing.T) {
 				w.visit(view.hash)
 				w.see(view.sees)
 				w.wait(`!document.querySelector(".loading")`)
-				if i < 2 { // each size and each theme once
+				if i < 2 {
 					w.accessible(name)
 				}
 				w.fits(name)
