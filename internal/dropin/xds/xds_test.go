@@ -170,7 +170,10 @@ func TestResponsesAreAppliedOrRefusedAsAWhole(t *testing.T) {
 func TestLargeResponses(t *testing.T) {
 	s := xdstest.Start(t, nil)
 	to := run(t, s.Address, nil)
-	const domains = 100_000
+	domains, length := 10_000, 5<<20
+	if *long {
+		domains, length = 100_000, 50<<20
+	}
 	many := make([]*anypb.Any, domains)
 	for i := range many {
 		many[i] = resource(t, "r", "d"+strconv.Itoa(i), limited("k", configv3.RateLimitUnit_DAY))
@@ -178,7 +181,7 @@ func TestLargeResponses(t *testing.T) {
 	if s.Answer(s.Publish(many...)); to.loaded() != domains {
 		t.Errorf("%d domains; want %d", to.loaded(), domains)
 	}
-	large := &configv3.RateLimitDescriptor{Key: strings.Repeat("k", 50<<20)}
+	large := &configv3.RateLimitDescriptor{Key: strings.Repeat("k", length)}
 	if s.Answer(s.Publish(resource(t, "r", "d", large))); to.loaded() != 1 {
 		t.Errorf("%d domains; want 1", to.loaded())
 	}
