@@ -1,10 +1,9 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"io"
 	"net/url"
 	"time"
 
@@ -30,71 +29,40 @@ func (p *program) exceptionCommand() *cobra.Command {
 }
 
 func (p *program) exceptionListCommand() *cobra.Command {
-	c := &cobra.Command{
+	var rule ruleFlag
+	var search string
+	path := func([]string) string {
+		asked := url.Values{"search": {search}}
+		if rule != "" {
+			asked.Set("rule", string(rule))
+		}
+		return "exceptions?" + asked.Encode()
+	}
+	c := query[[]exceptions.Exception]{p, "list", path, writeExceptions}.complete(&cobra.Command{
 		Use:     "list",
 		Short:   "List the exceptions in force",
 		Long:    "List the exceptions in force at a running instance; the one that ends next is the first.",
 		Example: "  koalagate exception list --rule 201",
 		Args:    noArguments,
-	}
-	i := instance{installed: p.installed}
-	var rule ruleFlag
-	var search string
-	format := choice{value: "text", among: []string{"text", "json"}}
-	i.add(c)
+	})
 	rule.add(c, " whose exceptions are listed (default: of all rules)")
 	c.Flags().StringVar(&search, "search", "", "`WORDS` that each occur in an exception as it is listed, in any case: uid=ann, bulk")
-	c.Flags().Var(&format, "format", "`FORMAT` of the list: text or json (docs/formats.md)")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		query := url.Values{"search": {search}}
-		if rule != "" {
-			query.Set("rule", string(rule))
-		}
-		var list []exceptions.Exception
-		if err := i.call(c.Context(), p.environ, http.MethodGet, "exceptions?"+query.Encode(), nil, &list); err != nil {
-			return err
-		}
-		return p.writeExceptions(list, format.value)
-	}
 	return c
 }
 
 func (p *program) exceptionRemoveCommand() *cobra.Command {
-	c := &cobra.Command{
+	said := func(x *exceptions.Exception) string { return "removed " + exceptionLine(x) }
+	return removal[exceptions.Exception]{p, "exceptions/", said}.complete(&cobra.Command{
 		Use:     "remove ID…",
 		Short:   "End exceptions",
 		Long:    "End exceptions at a running instance. With Redis this applies to all instances within a second.",
 		Example: "  koalagate exception remove X4T2QK7MNB5A",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("want the ID of an exception, as `exception list` shows it")
-			}
-			return nil
-		},
-	}
-	i := instance{installed: p.installed}
-	i.add(c)
-	c.RunE = func(c *cobra.Command, args []string) error { return p.removeExceptions(c.Context(), &i, args) }
-	return c
+	}, "an exception, as `exception list` shows it")
 }
 
-func (p *program) removeExceptions(ctx context.Context, i *instance, ids []string) error {
-	for _, id := range ids {
-		var removed exceptions.Exception
-		if err := i.call(ctx, p.environ, http.MethodDelete, "exceptions/"+url.PathEscape(id), nil, &removed); err != nil {
-			return fmt.Errorf("%s: %w", id, err)
-		}
-		display.Printf(p.stdout, "removed %s\n", exceptionLine(&removed))
-	}
-	return nil
-}
-
-func (p *program) writeExceptions(list []exceptions.Exception, format string) error {
-	if format == "json" {
-		return display.JSON(p.stdout, list)
-	}
-	for i := range list {
-		display.Printf(p.stdout, "%s\n", exceptionLine(&list[i]))
+func writeExceptions(w io.Writer, list *[]exceptions.Exception) error {
+	for i := range *list {
+		display.Printf(w, "%s\n", exceptionLine(&(*list)[i]))
 	}
 	return nil
 }

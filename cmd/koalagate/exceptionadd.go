@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/koalagate/koalagate/internal/adminapi"
+	"github.com/koalagate/koalagate/internal/display"
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/fleet"
 	"github.com/koalagate/koalagate/internal/operations"
@@ -97,7 +98,10 @@ func (p *program) addOne(ctx context.Context, o *exceptionFlags, x *exceptions.E
 	if err != nil {
 		return err
 	}
-	return p.writeExceptions(added, o.format.value)
+	if o.format.value == "json" {
+		return display.JSON(p.stdout, added)
+	}
+	return writeExceptions(p.stdout, &added)
 }
 
 // add signs exceptions if there is a key, and adds them.

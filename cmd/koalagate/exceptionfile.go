@@ -63,7 +63,7 @@ func (p *program) addFile(ctx context.Context, o *exceptionFlags, args []string)
 		}
 		all = append(all, added...)
 		if o.format.value == "text" {
-			if err := p.writeExceptions(added, "text"); err != nil {
+			if err := writeExceptions(p.stdout, &added); err != nil {
 				return err
 			}
 		}

@@ -58,6 +58,36 @@ func (q query[T]) complete(c *cobra.Command) *cobra.Command {
 	return c
 }
 
+// removal is a command that removes documents of an instance by their IDs.
+type removal[T any] struct {
+	program *program
+	path    string          // before an ID
+	said    func(*T) string // what it prints of a removed document
+}
+
+// complete gives c its flag, its action and an error that says what an ID is of, and returns it.
+func (r removal[T]) complete(c *cobra.Command, of string) *cobra.Command {
+	i := instance{installed: r.program.installed}
+	i.add(c)
+	c.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return errors.New("want the ID of " + of)
+		}
+		return nil
+	}
+	c.RunE = func(c *cobra.Command, ids []string) error {
+		for _, id := range ids {
+			removed := new(T)
+			if err := i.call(c.Context(), r.program.environ, http.MethodDelete, r.path+url.PathEscape(id), nil, removed); err != nil {
+				return fmt.Errorf("%s: %w", id, err)
+			}
+			display.Printf(r.program.stdout, "%s\n", r.said(removed))
+		}
+		return nil
+	}
+	return c
+}
+
 func (p *program) versionsCommand() *cobra.Command {
 	q := query[[]adminapi.Version]{p, "list", func([]string) string { return "versions" }, writeVersions}
 	c := q.complete(&cobra.Command{
@@ -157,30 +187,14 @@ func (p *program) instancesCommand() *cobra.Command {
 }
 
 func (p *program) dismissCommand() *cobra.Command {
-	c := &cobra.Command{
+	said := func(one *fleet.Instance) string {
+		return fmt.Sprintf("dismissed %s (%s, pid %d)", one.ID, one.Host, one.PID)
+	}
+	return removal[fleet.Instance]{p, "instances/", said}.complete(&cobra.Command{
 		Use:     "dismiss ID…",
 		Short:   "Remove instances that are gone from the list",
 		Example: "  koalagate instances dismiss 9f3c52d07a1be684",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("want the ID of an instance, as `instances` shows it")
-			}
-			return nil
-		},
-	}
-	i := instance{installed: p.installed}
-	i.add(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		for _, id := range args {
-			var one fleet.Instance
-			if err := i.call(c.Context(), p.environ, http.MethodDelete, "instances/"+url.PathEscape(id), nil, &one); err != nil {
-				return fmt.Errorf("%s: %w", id, err)
-			}
-			fmt.Fprintln(p.stdout, display.Text(fmt.Sprintf("dismissed %s (%s, pid %d)", one.ID, one.Host, one.PID)))
-		}
-		return nil
-	}
-	return c
+	}, "an instance, as `instances` shows it")
 }
 
 func writeInstances(w io.Writer, list *[]fleet.Instance) error {
