@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,6 +29,42 @@ func (m *Metrics) Reported(door string, allowed, denied uint64) {
 	m.decisions.of(decisionKey{door, "allow"}).Add(float64(allowed))
 	m.decisions.of(decisionKey{door, "deny"}).Add(float64(denied))
 }
+
+// Rule counts the parameter sets that matched one rule. Every parameter set is counted
+// by one of Admitted, Refused and PassedOver. The zero value is ready for use. It is
+// safe for concurrent use.
+type Rule struct {
+	admitted, refused, passedOver, near, shadow atomic.Uint64
+
+	_ [24]byte // rules that are counted concurrently share no cache line
+}
+
+// Admitted counts a parameter set that was admitted; near reports that this used more
+// of the rule's limit than near_limit_ratio.
+func (r *Rule) Admitted(near bool) {
+	r.admitted.Add(1)
+	if near {
+		r.near.Add(1)
+	}
+}
+
+// Refused counts a parameter set that the rule refused.
+func (r *Rule) Refused() { r.refused.Add(1) }
+
+// PassedOver counts a parameter set that something other than the rule refused.
+func (r *Rule) PassedOver() { r.passedOver.Add(1) }
+
+// Reported counts hits that a gateway has decided by itself: that it admitted, that the rule
+// refused, and that something else refused.
+func (r *Rule) Reported(admitted, refused, passedOver uint64) {
+	r.admitted.Add(admitted)
+	r.refused.Add(refused)
+	r.passedOver.Add(passedOver)
+}
+
+// ShadowRefused counts a parameter set that the rule would have refused without
+// shadow=1, in addition to one of the other counts.
+func (r *Rule) ShadowRefused() { r.shadow.Add(1) }
 
 // WatchDoor exports the counts of a door that alerts watch, which are 0 until Decided is
 // called: Prometheus does not see the increase of a series that begins with it.

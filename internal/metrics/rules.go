@@ -22,42 +22,6 @@ type RuleLabels struct {
 	Name   string // "" for a rule without a name
 }
 
-// Rule counts the parameter sets that matched one rule. Every parameter set is counted
-// by one of Admitted, Refused and PassedOver. The zero value is ready for use. It is
-// safe for concurrent use.
-type Rule struct {
-	admitted, refused, passedOver, near, shadow atomic.Uint64
-
-	_ [24]byte // rules that are counted concurrently share no cache line
-}
-
-// Admitted counts a parameter set that was admitted; near reports that this used more
-// of the rule's limit than near_limit_ratio.
-func (r *Rule) Admitted(near bool) {
-	r.admitted.Add(1)
-	if near {
-		r.near.Add(1)
-	}
-}
-
-// Refused counts a parameter set that the rule refused.
-func (r *Rule) Refused() { r.refused.Add(1) }
-
-// PassedOver counts a parameter set that something other than the rule refused.
-func (r *Rule) PassedOver() { r.passedOver.Add(1) }
-
-// Reported counts hits that a gateway has decided by itself: that it admitted, that the rule
-// refused, and that something else refused.
-func (r *Rule) Reported(admitted, refused, passedOver uint64) {
-	r.admitted.Add(admitted)
-	r.refused.Add(refused)
-	r.passedOver.Add(passedOver)
-}
-
-// ShadowRefused counts a parameter set that the rule would have refused without
-// shadow=1, in addition to one of the other counts.
-func (r *Rule) ShadowRefused() { r.shadow.Add(1) }
-
 // ruleCollector exports the counts of the active rules. A rule that stays active over a
 // reload keeps its counts; the series of a rule that is gone end, so that Prometheus
 // marks them as stale.
