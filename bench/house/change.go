@@ -76,9 +76,18 @@ func (c *change) String() string {
 
 // git returns the lines that a command of Git prints.
 func git(ctx context.Context, root string, args ...string) ([]string, error) {
+	out, err := gitText(ctx, root, args...)
+	if text := strings.TrimSpace(string(out)); text != "" {
+		return strings.Split(text, "\n"), nil
+	}
+	return nil, err
+}
+
+// gitText returns what a command of Git prints.
+func gitText(ctx context.Context, root string, args ...string) ([]byte, error) {
 	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output() //nolint:gosec // revisions are the caller's
 	if err != nil {
 		return nil, fmt.Errorf("git %s: %w", strings.Join(args, " "), err)
 	}
-	return strings.Split(strings.TrimSpace(string(out)), "\n"), nil
+	return out, nil
 }

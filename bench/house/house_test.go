@@ -130,9 +130,16 @@ func TestFilesOfAScript(t *testing.T) {
 	}
 }
 
-func TestChangeOfACommit(t *testing.T) {
-	dir := t.TempDir()
-	commit := func(files ...string) {
+// repository returns a new repository, and a function that adds a line to some of its files, and
+// commits them.
+func repository(t *testing.T) (dir string, commit func(files ...string)) {
+	t.Helper()
+	dir = t.TempDir()
+	if _, err := git(t.Context(), dir, "init", "-q"); err != nil {
+		t.Fatal(err)
+	}
+	return dir, func(files ...string) {
+		t.Helper()
 		for _, name := range files {
 			path := filepath.Join(dir, name)
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -149,9 +156,10 @@ func TestChangeOfACommit(t *testing.T) {
 			}
 		}
 	}
-	if _, err := git(t.Context(), dir, "init", "-q"); err != nil {
-		t.Fatal(err)
-	}
+}
+
+func TestChangeOfACommit(t *testing.T) {
+	dir, commit := repository(t)
 	commit("rules/rule.go", "rules/rule_test.go", "store/lua/take.lua", "doors/README.md", "doors/door_test.go")
 	commit("rules/rule.go", "rules/rule_test.go", "store/lua/take.lua", "doors/soap/server.go", "doors/door.go",
 		"bench/load.go", "internal/store/storetest/run.go", "docs/page.md", "store/testdata/old.lua")
@@ -172,5 +180,49 @@ func TestChangeOfACommit(t *testing.T) {
 	}
 	if _, err := changeOf(t.Context(), dir, "absent"); err == nil {
 		t.Error("a commit that does not exist has no error")
+	}
+}
+
+// What the product has now is what it had, and what the commits of each subject added.
+func TestGrowthBySubjects(t *testing.T) {
+	dir, commit := repository(t)
+	head := func() string {
+		lines, err := git(t.Context(), dir, "rev-parse", "--short=8", "HEAD")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lines[0]
+	}
+	commit("rules/rule.go", "store/lua/take.lua", "docs/page.go")
+	base := head()
+	commit("rules/rule.go", "rules/rule_test.go", "page/page.tsx")
+	first := head()
+	commit("rules/rule.go", "bench/load.go")
+	if err := os.Rename(filepath.Join(dir, "rules"), filepath.Join(dir, "limits")); err != nil {
+		t.Fatal(err)
+	}
+	commit("limits/rule.go")
+	last := head()
+	list := filepath.Join(t.TempDir(), "growth.txt")
+	if err := os.WriteFile(list, []byte("# subjects\nsince "+base+"\nlimits: "+first+" "+last+"\nsoap:\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all, err := growthOf(t.Context(), dir, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "table", table(all), "| lines of code | commits | Go | Lua | TypeScript |\n| --- | --- | --- | --- | --- |\n"+
+		"| at "+base+" |  | 1 | 1 | 0 |\n| limits | 2 | 2 | 0 | 1 |\n| soap |  | 0 | 0 | 0 |\n| everything else | 1 | 1 | 0 | 0 |\n| now |  | 4 | 1 | 1 |\n")
+}
+
+func TestListsOfSubjects(t *testing.T) {
+	for text, want := range map[string]string{
+		"limits: a\n":                   "no line: since COMMIT",
+		"since a\nlimits b\n":           "has no subject",
+		"since a\nlimits: b\nsoap: b\n": "commit b belongs to \"limits\" and to \"soap\"",
+	} {
+		if _, _, _, err := readSubjects(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v; want an error with %s", text, err, want)
+		}
 	}
 }

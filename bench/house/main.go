@@ -4,6 +4,7 @@
 //	go run ./bench/house                counts, and prints the report
 //	go run ./bench/house -o FILE        also writes it: `make house` writes docs/reports/house.md
 //	go run ./bench/house -change REV    lists the files that a commit, or A..B, changes
+//	go run ./bench/house -growth FILE   counts the lines that commits add, by the subjects in FILE
 //
 // What counts:
 //
@@ -29,6 +30,8 @@
 //     with a constant of a type named Method, or has a case for one.
 //   - A change touches the files of the product that a commit changes. Files in a folder
 //     that had none of the product are a package of its own.
+//   - A commit adds the lines of code that the product has more after it than before it, so
+//     that moved lines are none.
 package main
 
 import (
@@ -47,14 +50,22 @@ var changes string
 func main() {
 	report := flag.String("o", "", "the `file` that receives the report; without it the report is only printed")
 	revision := flag.String("change", "", "list the files that this `commit`, or range A..B, changes, and count nothing else")
+	subjects := flag.String("growth", "", "count what commits add, by the subjects that this `file` lists, such as bench/house/growth.txt, and nothing else")
 	flag.Parse()
-	if err := run(context.Background(), *report, *revision); err != nil {
+	if err := run(context.Background(), *report, *revision, *subjects); err != nil {
 		fmt.Fprintln(os.Stderr, "house:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, report, revision string) error {
+func run(ctx context.Context, report, revision, subjects string) error {
+	if subjects != "" {
+		all, err := growthOf(ctx, ".", subjects)
+		if err == nil {
+			fmt.Print(table(all))
+		}
+		return err
+	}
 	if revision != "" {
 		c, err := changeOf(ctx, ".", revision)
 		if err == nil {
