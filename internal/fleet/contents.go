@@ -100,7 +100,7 @@ func readList(path string, limit int64) ([]byte, error) {
 }
 
 // open makes the parser read word lists, tables and keys by a function. Secrets are not for
-// Redis: symmetric keys are refused.
+// Redis: symmetric and private keys are refused.
 func open(ctx context.Context, o *rules.Options, read func(source, path string) ([]byte, error)) {
 	o.OpenDict = func(source, path string) (*rules.Dict, error) {
 		return opened(ctx, read, source, path, rules.ParseDict)
@@ -120,7 +120,7 @@ func open(ctx context.Context, o *rules.Options, read func(source, path string) 
 	}
 }
 
-var errSecret = errors.New("it has a symmetric key (oct), and published rules carry no secrets")
+var errSecret = errors.New("it has a symmetric or private key, and published rules carry no secrets")
 
 func opened[T any](ctx context.Context, read func(source, path string) ([]byte, error), source, path string, parse func(string, io.Reader) (*T, error)) (*T, error) {
 	content, err := read(source, path)

@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -68,31 +69,45 @@ func hasWord(value jsontext.Value, word string) bool {
 // programs that read a scope (RFC 6749, section 3.3) take them for parts of words.
 func isBlank(r rune) bool { return r == ' ' || r == '\t' }
 
-// isFor reports whether a value is one of the audiences, or a list with one of them.
+// isFor reports whether a value is one of the audiences, or a list of texts with one of them.
 func isFor(value jsontext.Value, audiences []string) bool {
 	var s string
 	if text(value, &s) == nil {
 		return slices.Contains(audiences, s)
 	}
 	found := false
-	err := elements(value, func(s string) { found = found || slices.Contains(audiences, s) })
+	err := values(value, func(one jsontext.Value) error {
+		err := text(one, &s)
+		found = found || err == nil && slices.Contains(audiences, s)
+		return err
+	})
 	return err == nil && found
 }
 
 // elements calls visit for each text of a list.
-func elements(value jsontext.Value, visit func(string)) error {
-	d := jsontext.NewDecoder(strings.NewReader(string(value)))
+func elements(list jsontext.Value, visit func(string)) error {
+	return values(list, func(value jsontext.Value) error {
+		var s string
+		if text(value, &s) == nil {
+			visit(s)
+		}
+		return nil
+	})
+}
+
+// values calls visit for each value of a list.
+func values(list jsontext.Value, visit func(jsontext.Value) error) error {
+	d := jsontext.NewDecoder(bytes.NewReader(list))
 	if token, err := d.ReadToken(); err != nil || token.Kind() != '[' {
 		return errForm
 	}
 	for d.PeekKind() != ']' {
-		element, err := d.ReadValue()
+		value, err := d.ReadValue()
+		if err == nil {
+			err = visit(value)
+		}
 		if err != nil {
 			return err
-		}
-		var s string
-		if text(element, &s) == nil {
-			visit(s)
 		}
 	}
 	return nil

@@ -119,7 +119,7 @@ func claimFaults(list map[string]string) {
 		"iss with a slash more": `{"iss":"https://id.example.com//"}`, "iss in capitals": `{"iss":"HTTPS://ID.EXAMPLE.COM/"}`, "iss with a suffix": `{"iss":"https://id.example.com/.evil.example"}`,
 		"iss with a blank": `{"iss":"https://id.example.com/ "}`, "iss with a NUL": `{"iss":"https://id.example.com/\u0000"}`, "iss a list": `{"iss":["https://id.example.com/"]}`, "iss a number": `{"iss":1}`, "iss an object": `{"iss":{}}`,
 		"no aud": `{"aud":null}`, "aud of another": `{"aud":"other"}`, "aud empty": `{"aud":""}`, "aud an empty list": `{"aud":[]}`, "aud a list of others": `{"aud":["x","y"]}`, "aud in capitals": `{"aud":"API"}`,
-		"aud with words": `{"aud":"api web"}`, "aud with a comma": `{"aud":"api,web"}`, "aud a number": `{"aud":1}`, "aud an object": `{"aud":{"api":true}}`, "aud a list in a list": `{"aud":[["api"]]}`, "aud a prefix": `{"aud":"ap"}`, "aud a suffix": `{"aud":"api2"}`,
+		"aud with words": `{"aud":"api web"}`, "aud with a comma": `{"aud":"api,web"}`, "aud a number": `{"aud":1}`, "aud an object": `{"aud":{"api":true}}`, "aud a list in a list": `{"aud":[["api"]]}`, "aud a list with a number": `{"aud":["api",1]}`, "aud a list with null": `{"aud":[null,"api"]}`, "aud a prefix": `{"aud":"ap"}`, "aud a suffix": `{"aud":"api2"}`,
 		"no exp": `{"exp":null}`, "exp a text": `{"exp":"4000000000"}`, "exp true": `{"exp":true}`, "exp a list": `{"exp":[4000000000]}`, "exp an object": `{"exp":{}}`, "exp beyond all numbers": `{"exp":1e999}`, "exp below all numbers": `{"exp":-1e999}`,
 		"nbf a text": `{"nbf":"1"}`, "nbf true": `{"nbf":true}`, "nbf a list": `{"nbf":[1]}`, "nbf ahead": `{"nbf":4000000000}`, "nbf beyond all numbers": `{"nbf":1e999}`,
 	} {

@@ -92,23 +92,20 @@ func (k *Keys) readSet(text []byte) error {
 }
 
 func (k *Keys) readList(list jsontext.Value) error {
-	d := jsontext.NewDecoder(bytes.NewReader(list))
-	if token, err := d.ReadToken(); err != nil || token.Kind() != '[' {
-		return errors.New("its keys are not a list")
-	}
-	for n := 1; d.PeekKind() != ']'; n++ {
-		value, err := d.ReadValue()
-		if err != nil {
-			return err
-		}
-		if n > MaxKeys {
+	n := 0
+	err := values(list, func(value jsontext.Value) error {
+		if n++; n > MaxKeys {
 			return fmt.Errorf("it has more than %d keys", MaxKeys)
 		}
 		if err := k.readKey(value); err != nil {
 			k.Skipped = append(k.Skipped, fmt.Errorf("key %d: %w", n, err))
 		}
+		return nil
+	})
+	if errors.Is(err, errForm) {
+		return errors.New("its keys are not a list")
 	}
-	return nil
+	return err
 }
 
 // readKey reads one key of a JWK set.
@@ -250,13 +247,24 @@ func (k *Keys) candidates(h header) (list []any) {
 	return list
 }
 
-// HasSecret reports whether a text of keys has a symmetric one.
+// HasSecret reports whether a text of keys has a symmetric or a private one, in use or not.
 func HasSecret(text []byte) bool {
-	keys, err := ParseKeys(text, true)
-	return err == nil && slices.ContainsFunc(keys.list, func(key key) bool {
-		_, isSecret := key.Key.([]byte)
-		return isSecret
+	found := bytes.Contains(text, []byte("PRIVATE KEY-----"))
+	member := func(name string, _ jsontext.Value) error {
+		found = found || name == "k" || name == "d" // RFC 7518, sections 6.2.2, 6.3.2 and 6.4; RFC 8037, section 2
+		return nil
+	}
+	// What is no set of keys is an error of ParseKeys.
+	_ = members(text, func(name string, value jsontext.Value) error {
+		if name != "keys" {
+			return nil
+		}
+		return values(value, func(key jsontext.Value) error {
+			_ = members(key, member)
+			return nil
+		})
 	})
+	return found
 }
 
 // fits reports whether a key verifies an algorithm.

@@ -302,6 +302,31 @@ func TestClaims(t *testing.T) {
 	}
 }
 
+// Published files of keys have no secrets, usable or not.
+func TestSecretsAreFound(t *testing.T) {
+	public := jwk("a", "rsa")
+	for name, text := range map[string]string{
+		"oct": oct("a"), "a short oct": `{"kty":"oct","k":"AAAA"}`, "oct for signatures alone": `{"kty":"oct","k":"AAAA","key_ops":["sign"]}`, "oct for encryption": `{"kty":"oct","k":"AAAA","use":"enc"}`,
+		"a private RSA key": string(must(jose.JSONWebKey{Key: private["rsa"]}.MarshalJSON())), "a private EC key": string(must(jose.JSONWebKey{Key: private["p256"]}.MarshalJSON())),
+		"a private Ed25519 key": string(must(jose.JSONWebKey{Key: private["ed"]}.MarshalJSON())), "k in escapes": `{"kty":"oct","\u006b":"AAAA"}`,
+	} {
+		if !tokens.HasSecret([]byte(`{"x":[],"keys":[7,` + public + `,` + text + `]}`)) {
+			t.Errorf("%s is not found", name)
+		}
+	}
+	pkix := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: must(x509.MarshalPKIXPublicKey(private["rsa"].Public()))})
+	for _, kind := range []string{"PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "OPENSSH PRIVATE KEY"} {
+		if !tokens.HasSecret(append(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: []byte("x")}), pkix...)) {
+			t.Errorf("%s is not found", kind)
+		}
+	}
+	for name, text := range map[string]string{"a public key": `{"keys":[` + public + `]}`, "PEM": string(pkix), "nothing": "", "no keys": `{"keys":{}}`} {
+		if tokens.HasSecret([]byte(text)) {
+			t.Errorf("%s has a secret", name)
+		}
+	}
+}
+
 func TestKeys(t *testing.T) {
 	pkix := func(name string) string {
 		return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: must(x509.MarshalPKIXPublicKey(private[name].Public()))}))
