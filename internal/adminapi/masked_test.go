@@ -7,25 +7,40 @@ import (
 	"testing"
 
 	"github.com/koalagate/koalagate/internal/exceptions"
+	"github.com/koalagate/koalagate/rules"
 )
 
-// Every question that takes values refuses a mask, which is the value of nobody.
+// Every question that takes values refuses a mask, which is the value of nobody, wherever it is.
 func TestMasksAreNoValues(t *testing.T) {
 	s := newStage(t, nil)
-	const pair = `"uid":"#0123456789abcdef"`
-	for line, body := range map[string]string{
-		"POST why":                `{"params":{` + pair + `}}`,
-		"POST explain":            `{"request":{"target":"/","headers":{"X-User-Id":["#0123456789abcdef"]}}}`,
-		"POST reset":              `{"rule":201,"identity":{` + pair + `}}`,
-		"POST exceptions":         `{"exceptions":[{"rule":201,"identity":{` + pair + `},"what":"deny"}],"for_ms":1000}`,
-		"POST exceptions/prepare": `{"exceptions":[{"what":"ban","identity":{` + pair + `}}],"for_ms":1000}`,
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte("[params]\nuid : header X-User-Id else cookie user else query user\n[routes]\n* /users/{uid} : act=post\n" + ruleFile)}}, rules.Options{})
+	if findings.HasErrors() {
+		t.Fatal(findings)
+	}
+	s.engine.Swap(set)
+	const mask = "#0123456789abcdef"
+	for _, c := range [][2]string{
+		{"POST why", `{"params":{"uid":"` + mask + `"}}`},
+		{"POST why", `{"params":{"uid":" ` + mask + ` "}}`},
+		{"POST why", `{"request":{"target":"/","headers":{"X-User-Id":["` + mask + `"]}}}`},
+		{"POST why", `{"request":{"target":"/","headers":{"Cookie":["a=b; user=` + mask + `"]}}}`},
+		{"POST why", `{"request":{"target":"/?user=%230123456789abcdef"}}`},
+		{"POST why", `{"request":{"target":"/users/%230123456789abcdef"}}`},
+		{"POST explain", `{"request":{"target":"/","headers":{"X-User-Id":["` + mask + `"]}}}`},
+		{"POST explain", `{"request":{"target":"/","headers":{"Cookie":["user=` + mask + `"]}}}`},
+		{"POST explain", `{"request":{"target":"/?user=%230123456789abcdef"}}`},
+		{"POST reset", `{"rule":201,"identity":{"uid":"` + mask + `"}}`},
+		{"POST reset", `{"rule":201,"identity":{"uid":"\t` + mask + `"}}`},
+		{"POST exceptions", `{"exceptions":[{"rule":201,"identity":{"uid":"` + mask + `"},"what":"deny"}],"for_ms":1000}`},
+		{"POST exceptions", `{"exceptions":[{"what":"ban","identity":{"uid":"` + mask + ` "}}],"for_ms":1000}`},
+		{"POST exceptions/prepare", `{"exceptions":[{"what":"ban","identity":{"uid":"` + mask + `"}}],"for_ms":1000}`},
 	} {
-		w := s.ask(line, body, "Authorization", "Bearer "+changeToken)
+		w := s.ask(c[0], c[1], "Authorization", "Bearer "+changeToken)
 		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "is a mask") {
-			t.Errorf("%s: %d %s", line, w.Code, w.Body)
+			t.Errorf("%s %s: %d %s", c[0], c[1], w.Code, w.Body)
 		}
 	}
-	if s.keeper.Counts()[exceptions.Deny] != 0 {
+	if counts := s.keeper.Counts(); counts[exceptions.Deny] != 0 || counts[exceptions.Ban] != 0 {
 		t.Error("an exception was added")
 	}
 }

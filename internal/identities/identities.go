@@ -176,10 +176,10 @@ func (m *Memory) Resolve(handle string, named map[string]string) (identity map[s
 	return identity, masked, nil
 }
 
-// Check returns an error if a value of a parameter is a mask. At instances that show the values
-// of the parameter, no value is.
+// Check returns an error if a value of a parameter is a mask, with or without blanks around it,
+// which conditions trim. At instances that show the values of the parameter, no value is.
 func (m *Memory) Check(name, value string) error {
-	if !trace.IsPseudonym(value) || m.o.Mask.Shows(name) {
+	if value = strings.TrimSpace(value); !trace.IsPseudonym(value) || m.o.Mask.Shows(name) {
 		return nil
 	}
 	return fmt.Errorf("the value %s of %.100q is a mask, which stands for a value in lists; name the value itself, act on a row by its handle, or show the values of the parameter in lists by the setting decision_log_params", value, name)

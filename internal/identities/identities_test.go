@@ -52,6 +52,7 @@ func TestHandles(t *testing.T) {
 		{"long", handle + strings.Repeat("x", maxHandle), nil, "", "is no handle"},
 		{"values", "", map[string]string{"uid": "ann"}, "map[uid:ann] []", ""},
 		{"a mask", "", map[string]string{"uid": shown["uid"]}, "", "is a mask"},
+		{"a mask with blanks", "", map[string]string{"uid": " " + shown["uid"] + "\t"}, "", "is a mask"},
 		{"a mask of a source", "", map[string]string{"uid@client-ip": shown["uid"]}, "", "is a mask"},
 		{"no mask", "", map[string]string{"uid": "#3de37e"}, "map[uid:#3de37e] []", ""},
 		{"where values are shown", "", map[string]string{"ip": shown["uid"]}, "map[ip:" + shown["uid"] + "] []", ""},

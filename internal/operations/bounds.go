@@ -11,7 +11,7 @@ import (
 const maxDeclared = 1024
 
 // checkQuestion checks the size of a question, and that none of its values is a mask, which is the
-// value of nobody.
+// value of nobody. What doors derive from other parts of a request is checked once it is known.
 func (d *Desk) checkQuestion(q *Question) error {
 	if err := d.checkSize(q); err != nil {
 		return err

@@ -137,7 +137,15 @@ func (d *Desk) Explain(ctx context.Context, x *Explanation) (*explain.Report, er
 	if engine.IsInvalid(err) {
 		return nil, InputError{err}
 	}
-	return report, err
+	if err != nil {
+		return nil, err
+	}
+	for _, param := range report.Params {
+		if err := d.identities.Check(param.Name, param.Value); err != nil {
+			return nil, InputError{err}
+		}
+	}
+	return report, nil
 }
 
 // parse parses files with the word lists, tables and keys of a set, which may be nil. The error

@@ -138,6 +138,11 @@ func (d *Desk) whyRequest(ctx context.Context, set *rules.Set, q *Question) (*Wh
 	case err != nil:
 		return nil, InputError{err}
 	}
+	for _, param := range params.List() {
+		if err := d.identities.Check(param.Name, param.Value); err != nil {
+			return nil, InputError{err}
+		}
+	}
 	decision, err := d.engine.Decide(ctx, &engine.Call{
 		Rules: set, Op: engine.Browse, Patience: engine.MaxWait, CallerWaits: true, Unobserved: true, Inputs: []engine.Input{{Params: params}},
 	})
