@@ -1,11 +1,14 @@
 package adminapi
 
 import (
+	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/exceptions"
+	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -28,6 +31,47 @@ func TestExceptionsForAWhile(t *testing.T) {
 		w := s.ask("POST exceptions", `{"exceptions":[`+body+`}`, "Authorization", "Bearer "+changeToken)
 		if !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: %s; want %s", body, w.Body, want)
+		}
+	}
+}
+
+// A ban ends what rules with ban= have opened for identities of which it names a part, and neither
+// its answer nor the audit trail shows the rest. What is opened for others goes on.
+func TestBanEndsTheBansOfRules(t *testing.T) {
+	s := newStage(t, nil)
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(strings.Replace(ruleFile, "[rules]", `[rules]
+rule : [count] [act=login; ip=+; uid=+] [time=60; count=1; ban=600] [result=2; return=203; name=logins]`, 1))}}, rules.Options{})
+	if findings.HasErrors() {
+		t.Fatal(findings)
+	}
+	s.engine.Swap(set)
+	s.keeper.Use(set)
+	logIn := func(ip, uid string) string { return s.take(1, "act", "login", "ip", ip, "uid", uid).Verdict.String() }
+	for _, of := range [][2]string{{"203.0.113.7", "eve"}, {"203.0.113.8", "eve"}, {"203.0.113.7", "bob"}} {
+		logIn(of[0], of[1])
+		if got := logIn(of[0], of[1]); got != "deny" {
+			t.Fatalf("%v: %s; want a ban by the rule", of, got)
+		}
+	}
+	w := s.ask("POST exceptions", `{"exceptions":[{"what":"ban","identity":{"uid":" eve"}}],"for_ms":60000}`, "Authorization", "Bearer "+changeToken)
+	var added []exceptions.Exception
+	if err := json.Unmarshal(w.Body.Bytes(), &added); err != nil || len(added) != 1 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	var bans []operations.AutomaticBan
+	if err := json.Unmarshal(s.ask("GET bans", "").Body.Bytes(), &bans); err != nil || len(bans) != 1 {
+		t.Errorf("the bans of rules are %v, %v; want that of bob", bans, err)
+	}
+	trail := s.ask("GET audit", "").Body.String()
+	if n := strings.Count(trail, "its ban is over with exception "+added[0].ID); n != 2 || strings.Contains(trail, "203.0.113") || !strings.Contains(trail, "uid=eve") {
+		t.Errorf("%d bans are over in the audit trail, which is %s", n, trail)
+	}
+	if w := s.ask("DELETE exceptions/"+added[0].ID, "", "Authorization", "Bearer "+changeToken); w.Code != http.StatusOK {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	for of, want := range map[[2]string]string{{"203.0.113.7", "eve"}: "allow", {"203.0.113.8", "eve"}: "allow", {"203.0.113.7", "bob"}: "deny"} {
+		if got := logIn(of[0], of[1]); got != want {
+			t.Errorf("%v after the end: %s; want %s", of, got, want)
 		}
 	}
 }

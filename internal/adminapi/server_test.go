@@ -62,7 +62,8 @@ func newStage(t *testing.T, change func(*Options)) *stage {
 		t.Fatal(findings)
 	}
 	s := &stage{t: t, log: new(bytes.Buffer)}
-	s.memory = identities.New(identities.Options{Mask: trace.NewMask([]string{trace.ShowNone, "act"}), Instance: "edge:7"})
+	mask := trace.NewMask([]string{trace.ShowNone, "act"})
+	s.memory = identities.New(identities.Options{Mask: mask, Instance: "edge:7"})
 	refusals := operations.NewRefusals()
 	keeper := exceptions.New(exceptions.Options{Max: 2, Hide: s.memory.Hide})
 	keeper.Use(set)
@@ -78,7 +79,7 @@ func newStage(t *testing.T, change func(*Options)) *stage {
 		},
 		Heavy: heavy.New(heavy.Options{}),
 		Desk: operations.New(operations.Options{
-			Engine: s.engine, MaxHeader: maxHeader, Refusals: refusals, Identities: s.memory, Imported: importedLimits(t), Log: operations.DecisionLog{Path: decisionLog(t), Every: 10},
+			Engine: s.engine, MaxHeader: maxHeader, Refusals: refusals, Mask: mask.InIdentity, Identities: s.memory, Imported: importedLimits(t), Log: operations.DecisionLog{Path: decisionLog(t), Every: 10},
 		}),
 		Tokens: &access.Tokens{Change: changeToken, Made: true, File: "/run/token"}, Logger: logger, Trail: audit.New(audit.Options{Host: "h1", Logger: logger}),
 	}

@@ -3,6 +3,7 @@ package operations
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -110,14 +111,33 @@ func (d *Desk) counters(ctx context.Context, matches []rules.Match) (all []engin
 	return all, degraded, nil
 }
 
-// Lift ends the bans that rules with ban= have opened for an identity, as far as its parameters
-// name their counters, and forgets these counters. It returns what it lifted.
+// Lift ends the bans that rules with ban= have opened for an identity, and forgets their counters:
+// those that its parameters name, and those of identities with all of its parameters that this
+// instance has refused of late. It returns what it lifted. Values that identity does not have are
+// masked.
 func (d *Desk) Lift(ctx context.Context, identity Identity) ([]Named, error) {
 	set := d.inForce()
 	if set == nil {
 		return nil, nil
 	}
 	var matches []rules.Match
+	var found []Named
+	seen := make(map[uint64]bool)
+	add := func(m *rules.Match, door string) {
+		key := d.refusals.key(m)
+		if seen[key] {
+			return
+		}
+		seen[key] = true
+		shown := identityOf(m)
+		for name, value := range shown {
+			if _, isNamed := identity[name]; !isNamed && door != "" {
+				shown[name] = d.mask(door, name, value)
+			}
+		}
+		setLimits(m)
+		matches, found = append(matches, *m), append(found, Named{m.Rule.Return, m.Rule.Name, shown})
+	}
 	params := rules.MakeParams(identity)
 	for _, r := range set.Rules {
 		if err := pace.Step(ctx); err != nil {
@@ -127,8 +147,15 @@ func (d *Desk) Lift(ctx context.Context, identity Identity) ([]Named, error) {
 			continue
 		}
 		if m, err := r.Identify(namedBy(r, params)); err == nil {
-			setLimits(&m)
-			matches = append(matches, m)
+			add(&m, "") // its other values are written in the rule
+		}
+	}
+	for _, place := range d.refusals.banned.list() {
+		if !place.identity.has(identity) {
+			continue
+		}
+		if m, err := Identify(set, place.rule, place.identity); err == nil && m.Rule.Ban > 0 { // else the rules changed
+			add(&m, place.door)
 		}
 	}
 	counters, _, err := d.counters(ctx, matches)
@@ -140,13 +167,23 @@ func (d *Desk) Lift(ctx context.Context, identity Identity) ([]Named, error) {
 		if counters[i].Banned == 0 {
 			continue
 		}
-		m := &matches[i]
-		if _, err := d.engine.ResetCounter(ctx, *m); err != nil {
+		if _, err := d.engine.ResetCounter(ctx, matches[i]); err != nil {
 			return lifted, unanswered(err)
 		}
-		lifted = append(lifted, Named{m.Rule.Return, m.Rule.Name, identityOf(m)})
+		lifted = append(lifted, found[i])
 	}
 	return lifted, nil
+}
+
+// has reports whether an identity has all of these parameters, whose values may have blanks around
+// them, as conditions compare them.
+func (i Identity) has(params Identity) bool {
+	for name, value := range params {
+		if got, known := i[name]; !known || strings.TrimSpace(got) != strings.TrimSpace(value) {
+			return false
+		}
+	}
+	return true
 }
 
 // setLimits sets limits by which the ban of an identity can be read: its own or, if they depend on
