@@ -22,7 +22,7 @@ const ruleText = (t: Target) => t.path ? `limit ${t.path}` : `rule ${t.rule}${t.
 
 /** everyone returns the warning about a ban that tells no client from another, undefined for others: by a rule, or of all requests with some parameters. */
 export function everyone(book: Book | undefined, names: string[], rule?: number): Twice | undefined {
-  if (!book || book.imported || rule === 0) return undefined;
+  if (!book || rule === 0 || rule === undefined && book.imported) return undefined; // imported limits may tell clients apart
   const free = new Set(rule === undefined ? book.rules.flatMap((r) => r.free) : book.rules.find((r) => r.rule === rule)?.free);
   if (names.length === 0 && rule === undefined || names.some((n) => free.has(n.split("@")[0] ?? n))) return undefined;
   return { warning: rule === undefined ? "No rule tells one client from another by these parameters: the ban refuses everyone whose requests have them." : `Rule ${rule} counts these requests together: the ban refuses everyone who meets the rule.`, action: "Ban everyone" };
@@ -43,7 +43,7 @@ export function Buttons(p: { of: Target; counted?: boolean; exception?: Pick<Exc
 /** endText is the name of the button that ends an exception. */
 export const endText = (x: Partial<Exception>) => x.what === "ban" || x.what === "deny" ? "End ban" : "End exception";
 
-function changed(done?: () => void) { refresh("exceptions", "audit", "top"); done?.(); }
+function changed(done?: () => void) { refresh("exceptions", "bans", "audit", "top"); done?.(); }
 
 /** end ends an exception, which can be undone. */
 export async function end(id: string, done?: () => void) {

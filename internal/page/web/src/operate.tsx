@@ -1,7 +1,7 @@
 // Exceptions, instances with the modes of their doors, and the audit trail.
 import { useState } from "preact/hooks";
 import { post, type AutomaticBan, type Book, type Change, type Exception, type Instance, type State, type Words } from "./api";
-import { add, effectOf, end, everyone } from "./actions";
+import { act, add, effectOf, end, everyone } from "./actions";
 import { refresh, useData, useKept, useSettled } from "./data";
 import { Dismiss } from "./dismiss";
 import { changing } from "./session";
@@ -27,12 +27,12 @@ export function Exceptions() {
   </>;
 }
 
-/** RuleBans are the bans that rules have opened. */
+/** RuleBans are the bans that rules have opened. A reset of the counter ends one. */
 function RuleBans() {
   const list = useKept(useData<AutomaticBan[]>("bans", 15_000));
   return <Panel title="Bans by rules" data={list} empty={list.value?.length === 0 && "No rule bans an identity that this instance has refused of late."}>
-    {(found) => <table class="data"><thead><tr><th class="num">Rule</th><th>Identity</th><th>For another</th></tr></thead>
-      <tbody>{found.slice(0, shown).map((b, i) => <tr key={i}><td class="num"><a href={`#/rules/${b.rule}`}>{b.rule}</a></td><td><IdentityText of={b.identity} /></td><td>{span(b.banned_ms)}</td></tr>)}</tbody></table>}
+    {(found) => <table class="data"><thead><tr><th class="num">Rule</th><th>Identity</th><th>For another</th><th><span class="hidden">Changes</span></th></tr></thead>
+      <tbody>{found.slice(0, shown).map((b, i) => <tr key={i}><td class="num"><a href={`#/rules/${b.rule}`}>{b.rule}</a></td><td><IdentityText of={b.identity} /></td><td>{span(b.banned_ms)}</td><td><button type="button" onClick={() => act({ ...b, kind: "reset" })}>End …</button></td></tr>)}</tbody></table>}
   </Panel>;
 }
 
@@ -65,7 +65,7 @@ function AddException(p: { onClose: () => void }) {
     const at = isBan ? { rule: 0 } : placeOf(book, place);
     await add([{ ...at, identity: pairsOf(identity), what, note, ...(what === "count" ? { count: Number(count) } : {}) }], Number(hours));
     p.onClose();
-    refresh("exceptions", "audit", "top");
+    refresh("exceptions", "bans", "audit", "top");
     notify(isBan ? "Banned from everything." : at.limit ? `Limit ${at.limit} has an exception.` : `Rule ${at.rule} has an exception.`);
   }}>
     <div class="row">{!isBan && <Field label={label} hint="The number or the name"><Input name="rule" list="places" required value={place} onValue={setPlace} autofocus /></Field>}<Field label="For, in hours"><Input name="hours" type="number" min={0.01} max={744} step="any" required value={hours} onValue={setHours} /></Field></div>
