@@ -151,6 +151,9 @@ func (e *explainer) rules(ctx context.Context) ([]Rule, error) {
 		if m.Match != nil {
 			x.Limit = limitText(r, &m.Match.Limits)
 			e.explainMatch(&x, m.Match, decided)
+			if door, _ := e.params.Get("door"); x.Outcome == Passes && doorname.Of(door).Shares {
+				x.Unshared = r.Unassignable()
+			}
 			decided = decided || r == e.answer.Decider
 		} else {
 			e.explainUnmet(&x, m)

@@ -92,8 +92,9 @@ type Rule struct {
 	CountedFor []Param     `json:"counted_for,omitempty"` // the identity that it counts; none if all requests share one counter
 	Cost       int64       `json:"cost"`                  // the weight of a hit; 0 for a rule that is not met
 	Result     int         `json:"result"`
-	Would      string      `json:"would,omitempty"` // the verdict of a shadow rule that would decide
-	Mark       string      `json:"mark,omitempty"`  // that the request carries because of the rule
+	Would      string      `json:"would,omitempty"`    // the verdict of a shadow rule that would decide
+	Mark       string      `json:"mark,omitempty"`     // that the request carries because of the rule
+	Unshared   string      `json:"unshared,omitempty"` // the word that the rule has or lacks, so that a gateway that decides by itself gets no share of its limit
 
 	// For a rule that is not met: the number of conditions that hold, and
 	// how many of them hold for few requests only.

@@ -155,6 +155,9 @@ func ruleText(r *Rule) string {
 	case Marks:
 		return text + ": beyond its limit, passes with the mark " + r.Mark
 	}
+	if r.Unshared != "" {
+		return text + ": no share can be assigned because of " + r.Unshared + "; no_assignment_behavior of Envoy's filter decides"
+	}
 	return text + ": " + r.Outcome
 }
 
