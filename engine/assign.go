@@ -13,9 +13,11 @@ import (
 // about one bucket, or without Reported an occasion between reports to change the share. For
 // koalagate's own programs, may change.
 type Usage struct {
-	// Holder names the gateway and its bucket, 1 … 4096 bytes. Gateways with one name would
-	// share what each believes to have alone.
-	Holder string
+	// Holder names the gateway and its bucket, 1 … 4096 bytes. Stream names the stream by which
+	// it reports, in 4096 bytes at most: of one name, each stream has a share of its own.
+	Holder, Stream string
+	// Returns says that the gateway had another stream before, and goes on with its share.
+	Returns bool
 	// Reported says that Allowed and Denied are the hits since the last report, and Elapsed
 	// the time since then, 0 for the first.
 	Reported        bool
@@ -144,7 +146,7 @@ func (e *Engine) assign(ctx context.Context, v *evaluation, u *Usage) (*Assignme
 		return nil, errNoShares
 	}
 	a, err := assigner.Assign(ctx, &store.Usage{
-		Now: v.plan.Now, Zone: v.plan.Zone, Rules: counters, Holder: u.Holder,
+		Now: v.plan.Now, Zone: v.plan.Zone, Rules: counters, Holder: u.Holder, Stream: u.Stream, Returns: u.Returns,
 		Reported: u.Reported, Allowed: reported(u.Allowed), Denied: reported(u.Denied), Elapsed: u.Elapsed.Milliseconds(),
 		Lasts: u.Lasts.Milliseconds(), Fresh: u.Fresh, Leave: u.Leave,
 	})

@@ -34,7 +34,7 @@ type bucket struct {
 	id      string // a BucketId in wire form
 	entries []mapping.Entry
 	holder  holder
-	named   bool // the holder is that of an identity, which other streams may claim
+	returns bool // Envoy had another stream before, and no usage of this one is recorded
 	strange bool // Envoy came back under another name: its first counts are of another holder
 
 	reported        bool // a report came after the last usage
@@ -80,9 +80,9 @@ func (b *bucket) has(now time.Time, rest time.Duration) bool {
 }
 
 // usage returns the usage of the bucket since the last one.
-func (b *bucket) usage(now time.Time) engine.Usage {
+func (b *bucket) usage(t *stream, now time.Time) engine.Usage {
 	u := engine.Usage{
-		Holder: string(b.holder[:]), Lasts: lasts,
+		Holder: string(b.holder[:]), Stream: t.nonce, Returns: b.returns, Lasts: lasts,
 		Reported: b.reported, Allowed: b.allowed, Denied: b.denied, Elapsed: b.elapsed,
 		// A blanket rule and the end of a share have emptied Envoy's bucket.
 		Fresh: b.kind != engine.AssignShare && !now.Before(b.quiet) || b.kind == engine.AssignShare && !b.has(now, 0),
@@ -96,7 +96,7 @@ func (b *bucket) usage(now time.Time) engine.Usage {
 // step has the engine assign the share of a bucket, and sets what is due.
 func (b *bucket) step(ctx context.Context, t *stream, now time.Time) {
 	s := t.server
-	u := b.usage(now)
+	u := b.usage(t, now)
 	wasReported := b.reported
 	b.reported, b.allowed, b.denied, b.elapsed = false, 0, 0, 0
 	a, err := s.assign(ctx, t.domain, b, &u)
@@ -107,7 +107,7 @@ func (b *bucket) step(ctx context.Context, t *stream, now time.Time) {
 		return
 	}
 	if wasReported {
-		b.strange = false
+		b.returns, b.strange = false, false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -83,7 +83,6 @@ type Server struct {
 
 	mu      sync.Mutex
 	streams map[*stream]struct{}
-	holders map[holder]*stream // that have names of identities
 }
 
 // New returns the door to an engine.
@@ -101,7 +100,7 @@ func New(o Options) *Server {
 		gate:        door.Gate{Engine: o.Engine, Mapping: o.Mapping},
 		certificate: o.Certificate, exceeded: o.Exceeded,
 		unassigned: unassigned{logger: o.Logger}, failed: loglimit.Warner{Logger: o.Logger},
-		streams: make(map[*stream]struct{}), holders: make(map[holder]*stream),
+		streams: make(map[*stream]struct{}),
 	}
 }
 
@@ -124,7 +123,7 @@ func (s *Server) serve(g grpc.ServerStream) error {
 // open returns a new stream, nil if there are too many.
 func (s *Server) open(g grpc.ServerStream) *stream {
 	t := &stream{server: s, grpc: g, identity: s.identityOf(g.Context()), buckets: make(map[string]*bucket)}
-	_, _ = rand.Read(t.nonce[:]) // never fails
+	t.nonce = rand.Text()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.streams) >= maxStreams {
@@ -137,9 +136,7 @@ func (s *Server) open(g grpc.ServerStream) *stream {
 // close forgets a stream. What its Envoy has stays reserved in the store, so that the Envoy can
 // go on with it through another stream.
 func (s *Server) close(t *stream) {
-	for _, b := range t.buckets {
-		t.forget(b)
-	}
+	s.buckets.Add(-int64(len(t.buckets)))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.streams, t)
@@ -161,27 +158,6 @@ func (s *Server) identityOf(ctx context.Context) string {
 		return "certificate " + string(certificate)
 	}
 	return ""
-}
-
-// claim makes a stream the holder of a name, and reports whether it is. A holder loses the
-// name to an Envoy that comes back: its own stream has probably ended without notice.
-func (s *Server) claim(h holder, t *stream, cameBack bool) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if of := s.holders[h]; of != nil && of != t && !cameBack {
-		return false
-	}
-	s.holders[h] = t
-	return true
-}
-
-// release gives up a name if the stream has it.
-func (s *Server) release(h holder, t *stream) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.holders[h] == t {
-		delete(s.holders, h)
-	}
 }
 
 // reserve counts a bucket more, and reports whether there is room for it.

@@ -1,6 +1,7 @@
 package rlqs
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -33,7 +34,7 @@ type stream struct {
 	server   *Server
 	grpc     grpc.ServerStream
 	identity string
-	nonce    [16]byte // names the holder without an identity
+	nonce    string // names the stream, and an Envoy without an identity
 	domain   string
 	basis    engine.Basis // of the assignments
 
@@ -140,9 +141,6 @@ func (t *stream) use(u *usage, now time.Time) {
 	if !b.reported {
 		t.touched = append(t.touched, b)
 	}
-	if b.named && !t.server.claim(b.holder, t, false) { // another Envoy came back under the name
-		b.holder, b.named = t.holderOf(string(t.nonce[:]), b.id), false
-	}
 	b.add(u, now)
 }
 
@@ -178,16 +176,9 @@ func (t *stream) find(u *usage, now time.Time) *bucket {
 func (t *stream) add(id string, u *usage, now time.Time) *bucket {
 	b := &bucket{id: id}
 	b.entries, _ = readID([]byte(id)) // appendID wrote it
-	cameBack := u.elapsed >= 1
-	if t.identity != "" {
-		b.holder = t.holderOf(t.identity, id)
-		b.named = t.server.claim(b.holder, t, cameBack)
-	}
-	if !b.named {
-		b.holder = t.holderOf(string(t.nonce[:]), id)
-	}
-	if cameBack {
-		b.strange, b.quiet = !b.named, now.Add(lasts+onTheWay)
+	b.holder = t.holderOf(cmp.Or(t.identity, t.nonce), id)
+	if u.elapsed >= 1 {
+		b.returns, b.strange, b.quiet = true, t.identity == "", now.Add(lasts+onTheWay)
 	}
 	t.mu.Lock()
 	t.buckets[id] = b
@@ -259,7 +250,7 @@ func (t *stream) addTo(all *Stats, now time.Time) {
 // abandon has Envoy forget a bucket, and gives its share back.
 func (t *stream) abandon(ctx context.Context, b *bucket) {
 	if b.kind == engine.AssignShare {
-		u := b.usage(time.Now())
+		u := b.usage(t, time.Now())
 		u.Leave = true
 		_, _ = t.server.assign(ctx, t.domain, b, &u) // after an error the share ends by itself
 	}
@@ -267,15 +258,7 @@ func (t *stream) abandon(ctx context.Context, b *bucket) {
 	t.mu.Lock()
 	delete(t.buckets, b.id)
 	t.mu.Unlock()
-	t.forget(b)
-}
-
-// forget gives up what the server counts of a bucket.
-func (t *stream) forget(b *bucket) {
 	t.server.buckets.Add(-1)
-	if b.named {
-		t.server.release(b.holder, t)
-	}
 }
 
 // send sends the reply if there is one. A peer that does not read it loses its stream.

@@ -98,25 +98,23 @@ func TestIdleBucketsAreAbandoned(t *testing.T) {
 	})
 }
 
-// What an Envoy is called does not depend on its stream, as long as another stream does not
-// use the name.
+// What an Envoy is called does not depend on its stream, and only one that comes back by another
+// stream goes on with what it had.
 func TestEnvoysKeepTheirSharesByTheirNames(t *testing.T) {
 	for name, test := range map[string]struct {
 		first, second   string
-		leaves          bool
 		elapsed         int64
 		same            bool
 		allowed, denied int64
 	}{
-		"an Envoy that comes back":                {first: "edge-1", second: "edge-1", leaves: true, elapsed: 5, same: true, allowed: 9},
-		"one whose stream has not ended yet":      {first: "edge-1", second: "edge-1", elapsed: 5, same: true, allowed: 9},
-		"another one with the name":               {first: "edge-1", second: "edge-1", elapsed: 0, allowed: 9},
+		"an Envoy that comes back":                {first: "edge-1", second: "edge-1", elapsed: 5, same: true, allowed: 9},
+		"another one with the name":               {first: "edge-1", second: "edge-1", same: true, allowed: 9},
 		"another one":                             {first: "edge-1", second: "edge-2", elapsed: 5, allowed: 9},
-		"one without a name that comes back":      {leaves: true, elapsed: 5, denied: 9},
-		"one with a certificate":                  {first: "certificate=a", second: "certificate=a", leaves: true, elapsed: 5, same: true, allowed: 9},
-		"one with another certificate":            {first: "certificate=a", second: "certificate=b", leaves: true, elapsed: 5, allowed: 9},
-		"one with a certificate for a name":       {first: "a", second: "certificate=a", leaves: true, elapsed: 5, allowed: 9},
-		"one with a name longer than its maximum": {first: strings.Repeat("e", 300), second: strings.Repeat("e", 300), leaves: true, elapsed: 5, same: true, allowed: 9},
+		"one without a name that comes back":      {elapsed: 5, denied: 9},
+		"one with a certificate":                  {first: "certificate=a", second: "certificate=a", elapsed: 5, same: true, allowed: 9},
+		"one with another certificate":            {first: "certificate=a", second: "certificate=b", elapsed: 5, allowed: 9},
+		"one with a certificate for a name":       {first: "a", second: "certificate=a", elapsed: 5, allowed: 9},
+		"one with a name longer than its maximum": {first: strings.Repeat("e", 300), second: strings.Repeat("e", 300), elapsed: 5, same: true, allowed: 9},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, func(t *testing.T) {
@@ -124,10 +122,6 @@ func TestEnvoysKeepTheirSharesByTheirNames(t *testing.T) {
 				first := d.connect(test.first)
 				first.report(used("ann", 0, 1, 0))
 				before := d.store.take()
-				if test.leaves {
-					first.leave()
-				}
-				pass(0)
 				second := d.connect(test.second)
 				second.report(used("ann", test.elapsed, 9, 0))
 				after := d.store.take()
@@ -137,12 +131,12 @@ func TestEnvoysKeepTheirSharesByTheirNames(t *testing.T) {
 				if same := before[0].Holder == after[0].Holder; same != test.same || after[0].Allowed != test.allowed || after[0].Denied != test.denied {
 					t.Errorf("the same holder: %v, with %d allowed and %d denied; want %v, %d and %d", same, after[0].Allowed, after[0].Denied, test.same, test.allowed, test.denied)
 				}
-				if test.leaves || !test.same {
-					return
+				if before[0].Stream == after[0].Stream || before[0].Returns || after[0].Returns != (test.elapsed > 0) {
+					t.Errorf("it returns: %v, by the stream %q after %q", after[0].Returns, after[0].Stream, before[0].Stream)
 				}
-				first.report(used("ann", 5, 3, 0)) // it is still there
-				if again := d.store.take(); len(again) != 1 || again[0].Holder == after[0].Holder {
-					t.Errorf("two streams are one holder")
+				second.report(used("ann", 5, 9, 0))
+				if again := d.store.take(); len(again) != 1 || again[0].Returns || again[0].Stream != after[0].Stream {
+					t.Errorf("then it reports %+v; want the same stream, which does not return", again)
 				}
 			})
 		})

@@ -50,9 +50,13 @@ type Usage struct {
 	Now   int64 // ms since the epoch; 0: the store's own clock
 	Zone  *time.Location
 	Rules []Rule // the counters, each once, 1 … MaxCounted, for which Unassignable is ""; weights are ignored
-	// Holder names the holder and its bucket: 1 … MaxHolder bytes. Two gateways with one
-	// name would share what each believes to have alone.
-	Holder string
+	// Holder names the holder and its bucket: 1 … MaxHolder bytes. Stream names, in as many
+	// at most, the stream by which it reports: holders of one name whose streams differ are
+	// several, and an occasion of a stream whose share another one has got changes nothing.
+	Holder, Stream string
+	// Returns reports that the holder had another stream before: it goes on with the share of
+	// its name that was not reported for the longest time.
+	Returns bool
 
 	Reported bool
 	// Allowed and Denied are the reported hits since the last report. Allowed hits that
@@ -126,7 +130,7 @@ const (
 	NoRate               // all of the limit is reserved; the holder gets its fair share as others report
 	NoBurst              // no burst is free: what the limit has left, or what lease=P% allows
 	TooMany              // the counter has MaxHolders holders
-	Silent               // the holder has not reported for ReportWithin
+	Silent               // the holder has not reported for ReportWithin, or another stream of its name has its share
 	WindowEnds           // what is left of the window is too short for an assignment
 	BannedNow            // the subject is banned
 	HasLeft              // the usage ended the share
@@ -190,6 +194,8 @@ func (u *Usage) Validate() error {
 		return u.validateRules()
 	case len(u.Holder) == 0 || len(u.Holder) > MaxHolder:
 		return fmt.Errorf("usage: the holder's name has %d bytes; want 1 … %d", len(u.Holder), MaxHolder)
+	case len(u.Stream) > MaxHolder:
+		return fmt.Errorf("usage: the stream's name has %d bytes; want %d at most", len(u.Stream), MaxHolder)
 	case !within(u.Allowed, 0, maxUsed) || !within(u.Denied, 0, maxUsed) || u.Elapsed < 0:
 		return fmt.Errorf("usage: %d hits allowed and %d denied in %d ms; want 0 … %d, and a time of 0 or more", u.Allowed, u.Denied, u.Elapsed, int64(maxUsed))
 	case !within(u.Lasts, 1000, MaxLasts) || u.Lasts%1000 > 0:
@@ -220,12 +226,11 @@ func (u *Usage) validateRules() error {
 	return nil
 }
 
-// HolderID identifies a holder in stores: 96 bits of a hash of its name.
-type HolderID [12]byte
+// HolderID identifies a holder in stores: 48 bits of a hash of its name, and of its stream.
+type HolderID struct{ Name, Stream [6]byte }
 
 // ID returns the id of the holder.
-func (u *Usage) ID() (id HolderID) {
-	sum := sha256.Sum256([]byte(u.Holder))
-	copy(id[:], sum[:])
-	return id
+func (u *Usage) ID() HolderID {
+	name, stream := sha256.Sum256([]byte(u.Holder)), sha256.Sum256([]byte(u.Stream))
+	return HolderID{[6]byte(name[:6]), [6]byte(stream[:6])}
 }

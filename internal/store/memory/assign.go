@@ -14,6 +14,7 @@ type loan struct {
 	list    shares
 	share   share
 	known   bool  // the holder has a share, if only an ended one
+	alike   int64 // the rate that another holder of its name wants, 0 without one
 	keeps   bool  // the holder keeps its bucket
 	back    int64 // units that the counter gets back
 	offer   offer
@@ -114,7 +115,12 @@ func (s *step) lender(j int, r *store.Rule) lender {
 // begin records what the holder has used of the counter, and returns its debt in hits.
 func (l *loan) begin(u *store.Usage, t *moment) (debt int64) {
 	id := u.ID()
-	l.pool, l.list = l.counter.pool(l.rule, t), l.counter.lent(t.now)
+	if l.pool, l.list = l.counter.pool(l.rule, t), l.counter.lent(t.now); u.Returns {
+		l.list = l.list.returned(t.now, id)
+	}
+	if at := l.list.namesake(t.now, id); at >= 0 {
+		l.alike = l.list[at].want
+	}
 	l.share, l.known = l.list.find(t.now, id)
 	l.pool.others, l.pool.wants, l.pool.lasting = l.list.sum(t.now, id), l.list.wants(t.now, id), u.Lasts+store.OnTheWay
 	if u.Reported {
@@ -142,7 +148,7 @@ func decideLoans(loans []loan, u *store.Usage, now int64, a *store.Assignment) {
 		l := &loans[j]
 		left := l.pool.longest(u.Lasts, now)
 		switch {
-		case now-l.share.seen > store.ReportWithin:
+		case now-l.share.seen > store.ReportWithin, !l.known && !u.Reported && l.alike > 0:
 			a.Reason, a.Rule = store.Silent, j
 		case left < 1000:
 			a.Reason, a.Rule = store.WindowEnds, j
@@ -168,7 +174,7 @@ func offerAll(loans []loan, u *store.Usage, lasts, now int64, a *store.Assignmen
 	for j := range loans {
 		l := &loans[j]
 		l.pool.lasting = lasts + store.OnTheWay
-		l.share.wish(u, l.pool.total())
+		l.share.wish(u, l.pool.total(), l.alike)
 		l.offer = l.pool.offer(&l.share, now, l.keeps, u.Reported)
 		if l.offer.rate < best.rate {
 			a.Rule = j

@@ -1,8 +1,10 @@
 package memory_test
 
 import (
+	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -83,6 +85,76 @@ func TestSharesExceedNoLimit(t *testing.T) {
 		}
 	})
 	t.Logf("%d dialogues: %d hits, %d of them single ones; %d assignments, else %v", dialogues, admitted, single, assigned, refused)
+}
+
+// TestReturningHoldersGetTheirOwnShares has two holders of one name, as in a hot restart. One of
+// them comes back by another stream: it goes on with the share that nobody reports, if one
+// lasts, and the other keeps its own.
+func TestReturningHoldersGetTheirOwnShares(t *testing.T) {
+	const begin = 1_780_000_000_000
+	rule := store.Rule{Subject: []byte("a"), Return: 1, Method: store.Token, Time: 1, Count: 600, Burst: 1200, Lease: 200, Weight: 1}
+	for _, c := range []struct {
+		name    string
+		reports map[string][]int64 // of streams, when, in s
+		returns int64              // when it does
+		goesOn  string
+	}{
+		{"its predecessor runs", map[string][]int64{"old": {0, 5, 10}, "new": {2, 7}}, 13, "new"},
+		{"its successor runs", map[string][]int64{"old": {0, 5}, "new": {2, 7}}, 10, "old"},
+		{"its predecessor has ended", map[string][]int64{"old": {0}, "new": {2, 7, 12}}, 17, "new"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := memory.New(memory.Options{})
+			defer m.Close()
+			assign := func(seconds int64, stream string, u store.Usage) store.Assignment {
+				t.Helper()
+				u.Now, u.Zone, u.Rules, u.Holder, u.Stream, u.Lasts = begin+seconds*1000, time.UTC, []store.Rule{rule}, "edge-1", stream, 7000
+				a, err := m.Assign(t.Context(), &u)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return a
+			}
+			for at := range c.returns {
+				for stream, times := range c.reports {
+					if i := slices.Index(times, at); i >= 0 {
+						assign(at, stream, store.Usage{Reported: true, Denied: 5000, Elapsed: int64(min(i, 1)) * 5000, Fresh: i == 0})
+					}
+				}
+			}
+			before := assign(c.returns, c.goesOn, store.Usage{})
+			if after := assign(c.returns, "third", store.Usage{Reported: true, Returns: true, Allowed: 1}); after.Debt > 0 || after.Burst != before.Burst || after.Rate == 0 {
+				t.Errorf("it goes on with %+v, of %+v", after, before)
+			}
+			for stream := range c.reports {
+				ended := len(c.reports[stream]) == 1
+				if a := assign(c.returns, stream, store.Usage{}); (a.Rate == 0) != (ended || stream == c.goesOn) {
+					t.Errorf("then the stream %s has %+v", stream, a)
+				}
+			}
+		})
+	}
+}
+
+// TestSuccessorBeginsAsItsPredecessor has a holder come while another one of its name uses all of
+// the limit. Nobody knows how soon the traffic moves: each gets half.
+func TestSuccessorBeginsAsItsPredecessor(t *testing.T) {
+	m := memory.New(memory.Options{})
+	defer m.Close()
+	rule := store.Rule{Subject: []byte("a"), Return: 1, Method: store.Token, Time: 1, Count: 600, Burst: 1200, Lease: 200, Weight: 1}
+	f := machine.NewShares(m, 1_780_000_000_000, []store.Rule{rule}, 1, func() int64 { return 0 }, t.Fatalf)
+	ask := func(gateway int, ms int64) (admitted int64) {
+		for end := f.Now + ms; f.Now < end; f.Pass(50) {
+			admitted += f.Ask(gateway, 45)
+		}
+		return admitted
+	}
+	ask(0, 20_000)
+	f.Succeed(0)
+	ask(1, 2000)
+	if got := ask(1, 2000); got < 550 || got > 650 {
+		t.Errorf("%d hits in 2 s; want half of the 1200 that the limit admits", got)
+	}
 }
 
 // TestSmallFirstBurstGrows has a gateway come when hardly anything is left of a bucket. Its

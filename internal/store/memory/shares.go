@@ -21,8 +21,19 @@ const (
 const keepEnded = 30_000
 
 // share is what one holder has of the limit of a counter. What it may admit until its end
-// is reserved: counted in a window, missing in a bucket. redis/lua/shares.lua has the same
-// arithmetic.
+// is reserved: counted in a window, missing in a bucket. redis/lua/shares.lua and assign.lua have
+// the same arithmetic.
+//
+//	rate + more │░░░░░
+//	       rate │░░░░░░░░░░░░░░░░░░░░   ahead: the units that fill the holder's bucket until the end
+//	            └────┬──────────────┬
+//	           now  cut            end
+//
+//	left = ahead + rest               rest: what the bucket may hold now, burst at most
+//
+// A report takes the admitted hits from left. If rest falls below 0, the holder has admitted
+// more than it had: the counter owes. If it rises above the bucket's burst, the bucket is full,
+// and what flows over goes back to the counter.
 type share struct {
 	id    store.HolderID
 	end   int64 // ms since the epoch; nothing is reserved from then on
@@ -132,15 +143,44 @@ func (s *sums) committed(refill, now int64) int64 {
 	return max(s.rate-refill, 0) * max(s.end-now, 0)
 }
 
+// isKept reports whether the share has not ended long ago.
+func (s *share) isKept(now int64) bool { return now-max(s.end, s.seen) <= keepEnded }
+
 // find returns a copy of the share of a holder; if there is none, a zero share but for its
 // id.
 func (l shares) find(now int64, id store.HolderID) (s share, known bool) {
 	for i := range l {
-		if l[i].id == id && now-max(l[i].end, l[i].seen) <= keepEnded {
+		if l[i].id == id && l[i].isKept(now) {
 			return l[i], true
 		}
 	}
 	return share{id: id}, false
+}
+
+// namesake returns the index of the share under the name that another stream reported, -1 if
+// there is none. Of several it is the one that was not reported for the longest time, if
+// possible one that lasts.
+func (l shares) namesake(now int64, id store.HolderID) int {
+	found := -1
+	for i := range l {
+		if one := &l[i]; one.id.Name == id.Name && one.id != id && one.isKept(now) {
+			if found < 0 || one.lasts(now) && !l[found].lasts(now) || one.lasts(now) == l[found].lasts(now) && one.seen < l[found].seen {
+				found = i
+			}
+		}
+	}
+	return found
+}
+
+// returned returns the shares after a holder came back by another stream.
+func (l shares) returned(now int64, id store.HolderID) shares {
+	at := l.namesake(now, id)
+	if _, known := l.find(now, id); known || at < 0 {
+		return l
+	}
+	next := slices.Clone(l)
+	next[at].id = id
+	return next
 }
 
 // with returns the shares with one in place of its former state, without those that ended
@@ -148,7 +188,7 @@ func (l shares) find(now int64, id store.HolderID) (s share, known bool) {
 func (l shares) with(one *share, now int64) shares {
 	next := make(shares, 0, len(l)+1)
 	for i := range l {
-		if l[i].id != one.id && now-max(l[i].end, l[i].seen) <= keepEnded {
+		if l[i].id != one.id && l[i].isKept(now) {
 			next = append(next, l[i])
 		}
 	}
@@ -183,14 +223,15 @@ func (s *share) record(u *store.Usage, p *pool, now int64) (back int64) {
 }
 
 // wish sets the rate that the holder wants: a fifth more than what it was asked for, and
-// something to grow by. total is the rate of the limit.
-func (s *share) wish(u *store.Usage, total int64) {
+// something to grow by; at first as much as another holder of its name, whose place it may
+// take, or a quarter. total is the rate of the limit.
+func (s *share) wish(u *store.Usage, total, alike int64) {
 	switch {
 	case u.Reported && u.Elapsed >= 500:
 		asked := (u.Allowed + u.Denied) * unitsPerHit / u.Elapsed
 		s.want = min(max(asked*6/5+total/50, 1), maxRate)
 	case s.want == 0:
-		s.want = max(total/4, 1)
+		s.want = max(cmp.Or(alike, total/4), 1)
 	}
 }
 

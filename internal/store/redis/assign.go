@@ -10,10 +10,10 @@ import (
 
 var _ store.Assigner = (*Store)(nil)
 
-// assignReply is the size of the reply to a usage: lua/shares.lua.
+// assignReply is the size of the reply to a usage: lua/assign.lua.
 const assignReply = 1 + 1 + 2 + 8*7 + 2
 
-// usage is the numbers of a usage, in the order of lua/shares.lua.
+// usage is the numbers of a usage, in the order of lua/assign.lua.
 type usage [7]int64
 
 // The flags of a usage.
@@ -23,18 +23,20 @@ const (
 	usageLeaves   = 4
 	usageReduces  = 8
 	usageLooks    = 16
+	usageReturns  = 32
 )
 
 func usageOf(u *store.Usage) usage {
 	a, b := numbersOf(u)
-	flags := flag(u.Reported, usageReported) | flag(u.Fresh, usageFresh) | flag(u.Leave, usageLeaves) | flag(u.Look, usageLooks)
+	flags := flag(u.Reported, usageReported) | flag(u.Fresh, usageFresh) | flag(u.Leave, usageLeaves) | flag(u.Look, usageLooks) | flag(u.Returns, usageReturns)
 	return usage{a, b, flags, u.Allowed, u.Denied, u.Elapsed, u.Lasts}
 }
 
 // numbersOf returns the id of a holder.
 func numbersOf(u *store.Usage) (a, b int64) {
 	id := u.ID()
-	return int64(binary.BigEndian.Uint64(id[:8]) >> 16), int64(binary.BigEndian.Uint64(id[4:]) & (1<<48 - 1))
+	number := func(part [6]byte) int64 { return int64(binary.BigEndian.Uint64(append([]byte{0, 0}, part[:]...))) }
+	return number(id.Name), number(id.Stream)
 }
 
 func (u *usage) pack(n *numbers) {

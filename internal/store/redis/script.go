@@ -32,6 +32,8 @@ var (
 	luaLease string
 	//go:embed lua/shares.lua
 	luaShares string
+	//go:embed lua/assign.lua
+	luaAssign string
 	//go:embed lua/carry.lua
 	luaCarry string
 	//go:embed lua/write.lua
@@ -42,7 +44,7 @@ var (
 // lua/plan.lua describes its argument and its reply.
 var script = sync.OnceValue(func() string {
 	return luaPlan + luaMain + luaWindows + luaLeak + luaToken + luaHold + luaReceipts +
-		luaDecide + luaLasting + luaLease + luaShares + luaCarry + luaWrite
+		luaDecide + luaLasting + luaLease + luaShares + luaAssign + luaCarry + luaWrite
 })
 
 // NeedsLog reports whether err is the error of a call that omits the log of a

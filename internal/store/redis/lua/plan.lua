@@ -53,7 +53,7 @@
 --                         its part (receipts.lua) and the hits; rules without a part
 --                         are passed over; if it is 13, the seven numbers of the
 --                         request for a part of a limit (lease.lua); if it is 14, the
---                         seven of a usage (shares.lua)
+--                         seven of a usage (assign.lua)
 --
 -- Reply    A status byte, then the instant by the script's clock in six bytes.
 --          Status 0: a span that was sent does not contain the instant; nothing
@@ -80,7 +80,7 @@
 --          then by undo records, unless they precede. The reply to the operations 10
 --          and 11 is a byte, 1 if the receipt was valid; that to 12 the length of the
 --          receipt's value in four bytes, 0 for none, and the value; those to 13 and
---          14 are described in lease.lua and shares.lua.
+--          14 are described in lease.lua and assign.lua.
 --          At the end, for each damaged value, the number of its key in KEYS in
 --          two bytes.
 --

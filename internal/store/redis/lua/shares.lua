@@ -12,17 +12,9 @@
 -- may last, the rate, how much higher, the burst, what it may still admit, the rate that it
 -- wants, and when it last reported. What shares reserve until they end is counted, as hits of
 -- a window, as missing in a bucket.
---
--- A request has two numbers for the id of the holder; 1 if it reports, plus 2 if its bucket
--- will be full afresh, plus 4 if it leaves, or 8 to reduce its share to a rate and a burst,
--- which follow in place of the hits, or 16 only to look; the allowed and the denied hits, and
--- the time in which they were; and how long a share is to last. The reply is 1 if the holder must get the
--- assignment, the reason if there is none, the index of the rule in two bytes, in seven bytes
--- each the rate, the burst, how long it lasts, the rest of a ban, the forfeited hits, the
--- debt, the rates of all holders and of the limit, and the number of holders in two bytes.
 
 local SHARES = 7
-local assign, define_shares, shares_at
+local assign, define_shares, define_assign, shares_at
 
 if used.leases then
   -- Returns the entry of a rule's shares, nil if there is none and it is not created.
@@ -37,7 +29,7 @@ if used.leases then
   end
 
   define_shares = function()
-    local HIT, WAY, REPORT, KEEP, MOST, HOLDERS = 10000, 500, 7000, 30000, 2147483648, 128
+    local HIT, REPORT, KEEP, MOST, HOLDERS = 10000, 7000, 30000, 2147483648, 128
     local floor, max, min = math.floor, math.max, math.min
     local token = methods[TOKEN]
 
@@ -75,8 +67,6 @@ if used.leases then
     }
 
     local function lasts(l, now) return now < l.ends end
-    local function assigned(l, now) return now < l.ends and l.burst > 0 end
-    local function reserved(l, now) return now < l.ends and l.left or 0 end
 
     local function rate_at(l, now)
       if now >= l.ends then return 0 end
@@ -88,9 +78,6 @@ if used.leases then
       local units = l.rate * max(l.ends - now, 0) + l.more * max(l.cut - now, 0)
       return units - units % unit
     end
-
-    -- Returns the units that the holder's bucket may have.
-    local function rest_of(l, now, unit) return max(l.left - ahead(l, now, unit), 0) end
 
     -- Returns the shares of a rule, none if its window is another one by now.
     local function list_of(r, closes, now)
@@ -201,308 +188,13 @@ if used.leases then
       return to_level(units - min(units, committed(rate, ends, refill(r), now)), r.time)
     end
 
-    -- Returns the max-min fair part of total for a holder that wants own.
-    local function fair(total, own, wants)
-      local n, served = #wants + 1, -1
-      local level = div(total, n)
-      while true do
-        local sum, number = 0, 0
-        if own <= level then sum, number = own, 1 end
-        for i = 1, n - 1 do
-          if wants[i] <= level then sum, number = sum + wants[i], number + 1 end
-        end
-        if number == n or number == served then return min(own, level) end
-        served, level = number, div(total - sum, n - number)
-      end
-    end
-
-    -- Returns what a counter can lend, and the share of the holder.
-    local function pool_of(r, c, now, a, b, span)
-      local bucket = r.tag % 8 == TOKEN
-      local before = state_of(c) or r.method.unused
-      local open = bucket or now < before.closes
-      local closes = bucket and 0 or open and before.closes or r.closes
-      local s, own = list_of(r, closes, now), nil
-      local p = {bucket = bucket, closes = closes, list = s, unit = bucket and 1 or HIT, lasting = span, back = 0, wants = {}}
-      for i = 1, #s do
-        local l = s[i]
-        if l.a == a and l.b == b then
-          if now - max(l.ends, l.seen) <= KEEP then own = l end
-        elseif lasts(l, now) or now - l.seen <= REPORT then
-          p.wants[#p.wants + 1] = l.want
-        end
-      end
-      p.rate, p.burst, p.left, p.ahead, p.ends = sums(s, now, own)
-      local parts = parts_held(r, closes, now)
-      if bucket then
-        before = clip_shared(before, r, now)
-        local level, size = token.level(before, r, now)
-        local rate, burst = sums(s, now)
-        local _, _, _, units = sums(s, max(now, before.at))
-        p.refill, p.bursts = refill(r), floor(share_of(r, r.size) / 2)
-        p.stock = to_units(level, r.time) + units
-        p.size = to_units(size, r.time) - (burst + parts) * HIT
-        local since, peak = now - s.turned, max(p.stock, s.stock + max(p.refill - rate, 0) * max(now - s.at, 0))
-        if since > 2 * REPORT or since < 0 then p.before, p.high, p.turned = p.stock, p.stock, now
-        elseif since > REPORT then p.before, p.high, p.turned = s.high, peak, now
-        else p.before, p.high, p.turned = s.before, max(s.high, peak), s.turned end
-      else
-        local most = min(share_of(r, r.count), 549755813888)
-        p.most, p.bursts = max(most - parts, 0) * HIT, floor(most / 4)
-        p.stock = min(max(r.count - (open and before.hits or 0), 0), 549755813888) * HIT
-      end
-      p.room = p.bursts - p.burst - (bucket and parts or 0) -- of bursts
-      p.state, p.known = before, own ~= nil
-      p.own = {a = a, b = b, ends = 0, cut = 0, rate = 0, more = 0, burst = 0, left = 0, want = 0, seen = now}
-      for name, value in pairs(own or {}) do p.own[name] = value end
-      return p
-    end
-
-    -- Takes from the share what its holder has admitted.
-    local function record(p, allowed, now)
-      local l = p.own
-      l.left = l.left - allowed * HIT
-      local rest = l.left - ahead(l, now, p.unit)
-      local most = l.burst * HIT + rate_at(l, now) * WAY
-      most = most - most % p.unit
-      if rest < 0 then
-        p.back, l.left = p.bucket and max(rest, min(-p.stock - p.size, 0)) or rest, l.left - rest
-      elseif assigned(l, now) and rest > most then
-        p.back = rest - most
-        if p.bucket then
-          p.back = now - l.seen > REPORT and 0 or max(min(p.back, p.size - max(p.high, p.before)), 0)
-          p.high = p.high + p.back
-        end
-        l.left = l.left - (rest - most)
-      end
-      p.stock = p.stock + p.back
-    end
-
-    local function total_of(p)
-      if p.bucket then return p.refill end
-      return div(max(p.most - p.bursts * HIT, 0), p.lasting)
-    end
-
-    local function fair_rate(p, total, free)
-      if free < 1 then return 0 end
-      return max(min(fair(total, p.own.want, p.wants), free, MOST), 1)
-    end
-
-    -- Returns the rate and the burst that the holder can get.
-    local function offer(p, now, keeps, grows)
-      local l = p.own
-      local burst, own, saved = burst_of(p.bursts, #p.wants + 1), min(ahead(l, now, p.unit), l.left), 0
-      if lasts(l, now) and l.burst == 0 then saved = rest_of(l, now, p.unit) end
-      local late = l.ends - now < 2 * WAY
-      if not p.bucket then
-        if keeps then own = l.left end
-        local spare, taken = min(p.stock + own, p.most - p.left), rest_of(l, now, p.unit)
-        if keeps then
-          burst = min(burst, l.burst)
-          if late then taken = max(taken, burst * HIT) end
-        else
-          burst = max(min(burst, p.room, div(spare, HIT)), 0)
-          taken = burst * HIT
-        end
-        local total, free = min(total_of(p), div(max(p.stock + own + p.left, 0), p.lasting)), div(spare - taken - p.unit, p.lasting)
-        local rate, way = rate_at(l, now), min(WAY, l.ends - now)
-        if keeps and free < rate then free = div(spare - taken - p.unit - rate * way, p.lasting - way) end
-        return fair_rate(p, total, free), burst
-      end
-      local free = max(p.stock - committed(p.rate, p.ends, p.refill, now), 0) + saved
-      if keeps then
-        local most = l.burst
-        if grows and not late then
-          local before = max(p.rate + rate_at(l, now) - p.refill, 0) * WAY
-          most = max(most, min(most + div(free - before, HIT), p.room))
-        end
-        burst = min(burst, most)
-        p.stock = p.stock - max(burst - l.burst, 0) * HIT
-        local lacks = burst * HIT - rest_of(l, now, p.unit)
-        if late and lacks > 0 then
-          if lacks > free then burst = 0 else p.stock = p.stock - lacks end
-        end
-      else
-        burst = max(min(burst, p.room, div(free, HIT)), 0)
-        p.stock = p.stock - (burst * HIT - saved)
-      end
-      local total = p.refill + div(p.stock, p.stock > 0 and 2 * p.lasting or p.lasting)
-      return fair_rate(p, total, total - p.rate), burst
-    end
-
-    -- Makes the offer the holder's share. Returns the units that it forfeits.
-    local function give(p, rate, burst, now, keeps)
-      local l = p.own
-      local held, rest, forfeited, more, cut = reserved(l, now), rest_of(l, now, p.unit), 0, 0, 0
-      if keeps then
-        if l.ends - now < 2 * WAY then rest = max(rest, burst * HIT) else rest = rest + max(burst - l.burst, 0) * HIT end
-      elseif lasts(l, now) and l.burst == 0 then
-        rest = min(rest, max(div(p.bursts, 4), 1) * HIT)
-        if burst > 0 then rest = burst * HIT end
-      else
-        held, forfeited, rest = l.left - rest, rest, burst * HIT
-      end
-      if assigned(l, now) then more, cut = max(rate_at(l, now) - rate, 0), min(now + WAY, l.ends) end
-      l.more, l.cut, l.rate, l.burst, l.ends = more, cut, rate, burst, now + p.lasting
-      l.left = rest + up(ahead(l, now, 1), p.unit) * p.unit
-      p.back = p.back + held - l.left
-      return forfeited
-    end
-
-    -- Gives the counter what it gets back, and writes the shares.
-    local function lend(p, r, c, now)
-      local l, list, drops = p.own, {closes = p.closes, stock = 0, at = 0, high = 0, before = 0, turned = 0}, p.drops
-      for i = 1, #p.list do
-        local one = p.list[i]
-        if not (one.a == l.a and one.b == l.b) and now - max(one.ends, one.seen) <= KEEP then
-          if not drops and one.ends >= l.ends then list[#list + 1], drops = l, true end
-          list[#list + 1] = one
-        end
-      end
-      if not drops then list[#list + 1] = l end
-      r.shares[4] = #list > 0 and list or false
-      if p.bucket then
-        local s = token.shift(p.state, r, now, -to_level(-p.back, r.time))
-        s = clip_shared(s, r, now)
-        local _, _, _, units = sums(list, max(now, s.at))
-        list.stock, list.at = to_units(token.level(s, r, now), r.time) + units, now
-        list.high, list.before, list.turned = p.high, p.before, p.turned
-        set_state(c, s)
-      else
-        local hits = -p.back / HIT
-        if now < p.state.closes then
-          set_state(c, {hits = max(min(p.state.hits, 9007199254740991 - hits) + hits, 0), closes = p.state.closes})
-        elseif hits > 0 then
-          set_state(c, {hits = hits, closes = p.closes})
-        else
-          r.shares[4] = false
-        end
-      end
-    end
-
-    -- Reduces a share to the rate and the burst that the holder has got.
-    local function reduce(r, c, now, a, b, rate, burst)
-      local p = pool_of(r, c, now, a, b, WAY)
-      local l = p.own
-      if not assigned(l, now) then return end
-      local rest = rest_of(l, now, p.unit)
-      if rest == l.burst * HIT then rest = min(rest, burst * HIT) end -- it is full afresh
-      if now < l.cut then l.more = max(l.rate + l.more - rate, 0) end
-      l.rate, l.burst = min(l.rate, rate), min(l.burst, burst)
-      local left = min(rest + up(ahead(l, now, 1), p.unit) * p.unit, l.left)
-      p.back, l.left = l.left - left, left
-      lend(p, r, c, now)
-    end
-
-    -- Sets the rate that the holder wants.
-    local function wish(p, reported, asked, elapsed)
-      local l, total = p.own, total_of(p)
-      if reported and elapsed >= 500 then
-        l.want = min(max(div(div(asked * HIT, elapsed) * 6, 5) + div(total, 50), 1), MOST)
-      elseif l.want == 0 then
-        l.want = max(div(total, 4), 1)
-      end
-    end
-
-    local SILENT, ENDS, TOO_MANY, BANNED, LEFT, NO_RATE, NO_BURST = 4, 5, 3, 6, 7, 1, 2
-
-    local function reply(send, reason, rule, rate, burst, span, banned, forfeited, debt, p, now)
-      local lent, limit, holders = 0, 0, 0
-      if p then
-        lent, limit, holders = p.rate, total_of(p), #p.wants
-        if not p.drops and (lasts(p.own, now) or now - p.own.seen <= REPORT) then lent, holders = lent + p.own.rate, holders + 1 end
-      end
-      return struct.pack('>BBI2I7I7I7I7I7I7I7I7I2', send, reason, rule - 1, rate, burst, span, banned, forfeited, debt, lent, limit, holders)
-    end
-
-    assign = function(rules, counters, now, plan, uses)
-      local a, b, flags, allowed, denied, elapsed, span = unpack(plan, uses[1], uses[1] + 6)
-      local reported, fresh, leaves = flags % 2 == 1, flags % 4 >= 2, flags % 8 >= 4
-      local n, pools, debt, reason, rule, least = #rules, {}, 0, 0, 1, span
-      if flags >= 16 then
-        local p = pool_of(rules[1], counters[1], now, a, b, span + WAY)
-        p.drops = true -- nobody holds a share by looking
-        return reply(0, 0, 1, 0, 0, 0, 0, 0, 0, #p.wants > 0 and p or nil, now)
-      end
-      if flags >= 8 then
-        for j = 1, n do reduce(rules[j], counters[j], now, a, b, allowed, denied) end
-        return reply(0, LEFT, 1, 0, 0, 0, 0, 0, 0)
-      end
-      for j = 1, n do
-        local s = state_of(counters[j])
-        if rules[j].counts and s and s.hits > 9007199254740991 and now < s.closes then
-          return reply(0, BANNED, j, 0, 0, 0, s.closes - now, 0, 0)
-        end
-      end
-      for j = 1, n do
-        local p = pool_of(rules[j], counters[j], now, a, b, span + WAY)
-        pools[j] = p
-        if reported then
-          record(p, allowed, now)
-          p.own.seen, debt = now, max(debt, up(max(-p.back, 0), HIT))
-        end
-        p.keeps = assigned(p.own, now) and not fresh
-      end
-      local forfeited, send, rate, burst = 0, 0, MOST, MOST
-      for j = 1, leaves and 0 or n do
-        local p = pools[j]
-        local left = p.bucket and span or min(span, div(p.closes - now - WAY, 1000) * 1000)
-        if now - p.own.seen > REPORT then reason, rule = SILENT, j
-        elseif left < 1000 then reason, rule = ENDS, j
-        elseif not p.known and #p.list >= HOLDERS then reason, rule = TOO_MANY, j end
-        least = min(least, left)
-      end
-      if leaves then
-        reason = LEFT
-        for j = 1, n do
-          local p = pools[j]
-          local l, free = p.own, reserved(p.own, now)
-          if assigned(l, now) then
-            free = ahead(l, now, 1) - rate_at(l, now) * min(WAY, l.ends - now)
-            free = min(max(free - free % p.unit, 0), l.left)
-          end
-          forfeited, p.back, p.drops = max(forfeited, div(l.left - free, HIT)), p.back + free, true
-        end
-      elseif reason > 0 then
-        for j = 1, n do pools[j].drops = not pools[j].known end
-      else
-        local keeps, stays = true, not reported
-        for j = 1, n do
-          local p = pools[j]
-          p.lasting = least + WAY
-          wish(p, reported, allowed + denied, elapsed)
-          p.offered, p.full = offer(p, now, p.keeps, reported)
-          if p.offered < rate then rule = j end
-          rate, burst, keeps = min(rate, p.offered), min(burst, p.full), keeps and p.keeps
-        end
-        for j = 1, n do
-          local l = pools[j].own
-          if burst ~= l.burst or math.abs(rate - l.rate) * 10 > l.rate or l.ends - now <= WAY + 2000 then stays = false end
-        end
-        if rate == 0 then reason = NO_RATE
-        elseif burst == 0 then reason = NO_BURST
-        elseif not (keeps and stays) then send = 1 end
-        for j = 1, n do
-          local p = pools[j]
-          if send == 1 then
-            forfeited = max(forfeited, div(give(p, rate, burst, now, p.keeps), HIT))
-          elseif reason > 0 and not p.keeps then
-            forfeited = max(forfeited, div(give(p, p.bucket and p.offered or 0, 0, now, false), HIT))
-          end
-        end
-      end
-      for j = 1, n do lend(pools[j], rules[j], counters[j], now) end
-      rate, burst, least = MOST, MOST, 60000
-      for j = 1, n do
-        local l = pools[j].own
-        local left = div(l.ends - now - WAY, 1000) * 1000
-        if pools[j].drops or not assigned(l, now) or left <= 0 then
-          rate, burst, least = 0, 0, 0
-          break
-        end
-        rate, burst, least = min(rate, l.rate), min(burst, l.burst), min(least, left)
-      end
-      return reply(send, reason, rule, rate, burst, least, 0, forfeited, debt, pools[rule], now)
+    -- Requests of other kinds do not need the rest.
+    assign = function(...)
+      assign = define_assign({
+        div = div, up = up, lasts = lasts, rate_at = rate_at, ahead = ahead, list_of = list_of, sums = sums, to_level = to_level,
+        to_units = to_units, refill = refill, share_of = share_of, burst_of = burst_of, committed = committed,
+      })
+      return assign(...)
     end
   end
 end

@@ -68,21 +68,25 @@ func (f *Shares) step(rt *rapid.T) {
 	case kind < 60:
 		f.Take(rapid.IntRange(-1, len(f.rules)-1).Draw(rt, "rule"), int64(rapid.IntRange(1, 10).Draw(rt, "takes")))
 	case kind < 64:
-		f.Take(-1, int64(min(most, 200)))
+		f.takes(-1, 10, int64(max(most/10, 1)))
 	case kind < 88:
 		f.Pass(int64(rapid.IntRange(0, []int{300, 2000, 9000}[kind%3]).Draw(rt, "ms")))
 	case kind < 90:
 		f.Kill(i)
 		f.Add()
-	case kind < 92:
+	case kind < 91:
 		f.Lose(i)
+	case kind < 92:
+		f.Return(i)
 	case kind < 94:
 		f.Blanket(i)
 	case kind < 96:
 		f.Leave(i)
 		f.Look()
-	case kind < 98 && f.Gateways() < 4:
+	case kind < 97 && f.Gateways() < 4:
 		f.Add()
+	case kind < 98 && f.Gateways() < 4:
+		f.Succeed(i)
 	default:
 		f.Pass(40_000)
 	}

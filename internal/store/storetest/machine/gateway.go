@@ -6,6 +6,9 @@ import "github.com/koalagate/koalagate/internal/store"
 // Envoy 1.40 does.
 type gateway struct {
 	name    string
+	stream  int   // the number of its stream to a caller
+	shares  bool  // other gateways have its name
+	returns bool  // it has a new stream, by which it has not reported yet
 	speed   int64 // thousandths by which its clock is faster
 	rate    int64 // of the assignment, per 10 s
 	burst   int64 // 0: it has no assignment, and refuses

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/store"
@@ -107,6 +108,22 @@ func (f *Shares) Gateways() int { return len(f.gateways) }
 // Kill ends a gateway, with all that it has not reported.
 func (f *Shares) Kill(i int) { f.gateways = append(f.gateways[:i:i], f.gateways[i+1:]...) }
 
+// Succeed adds a gateway with the name of another one, as a hot restart does: both run.
+func (f *Shares) Succeed(i int) {
+	old := f.gateways[i]
+	f.Add()
+	g := f.gateways[len(f.gateways)-1]
+	g.name, g.stream, g.shares, old.shares = old.name, f.names, true, true
+}
+
+// Return has a gateway report by another stream from now on, unless others have its name: then
+// it might go on with the share of one of them.
+func (f *Shares) Return(i int) {
+	if g := f.gateways[i]; !g.shares && g.reported > 0 {
+		g.stream, g.returns = g.stream+1, true
+	}
+}
+
 // Lose loses the next report of a gateway, as one that finds no instance is lost.
 func (f *Shares) Lose(i int) { f.gateways[i].loses = true }
 
@@ -154,10 +171,16 @@ func (f *Shares) Ask(i int, n int64) int64 {
 
 // Take takes n single hits from one of the counters, or from all for -1, and returns how many
 // the store admits.
-func (f *Shares) Take(rule int, n int64) (admitted int64) {
-	list := f.rules
+func (f *Shares) Take(rule int, n int64) (admitted int64) { return f.takes(rule, n, 1) }
+
+// takes takes hits n times, so many at a time.
+func (f *Shares) takes(rule int, n, weight int64) (admitted int64) {
+	list := slices.Clone(f.rules)
 	if rule >= 0 {
-		list = f.rules[rule : rule+1]
+		list = list[rule : rule+1]
+	}
+	for i := range list {
+		list[i].Weight = weight
 	}
 	p := &store.Plan{Op: store.Take, Now: f.clock(), Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: list}}}
 	for range n {
@@ -166,8 +189,8 @@ func (f *Shares) Take(rule int, n int64) (admitted int64) {
 			f.fail("%v", err)
 		}
 		if p.Allowed(&a) {
-			admitted++
-			f.admit(1, rule)
+			admitted += weight
+			f.admit(weight, rule)
 		}
 	}
 	f.Single += admitted
@@ -263,6 +286,7 @@ func (f *Shares) receive(g *gateway) {
 		u := &store.Usage{Reported: true, Allowed: m.allowed, Denied: m.denied, Elapsed: (f.Now - g.reported) * (1000 + f.drift) / 1000}
 		g.reported = f.Now
 		f.assign(g, u)
+		f.forsake(g)
 		return
 	}
 	before := g.rate
@@ -277,10 +301,33 @@ func (f *Shares) look(g *gateway) {
 	f.assign(g, &store.Usage{})
 }
 
+// forsake has the former stream of a gateway that came back, which has not ended yet, look at a
+// share: it has none any more, and gets none.
+func (f *Shares) forsake(g *gateway) {
+	if !g.returns {
+		return
+	}
+	g.returns = false
+	u := f.usage(g, &store.Usage{})
+	u.Stream = streamName(g.stream - 1)
+	if a, err := f.store.Assign(context.Background(), u); err != nil || a.Send || a.Rate > 0 {
+		f.fail("at %d the former stream of a gateway gets %+v, %v", f.Now, a, err)
+	}
+}
+
+// usage completes a usage of a gateway.
+func (f *Shares) usage(g *gateway, u *store.Usage) *store.Usage {
+	u.Now, u.Zone, u.Rules, u.Holder, u.Stream, u.Lasts = f.clock(), time.UTC, f.rules, g.name, streamName(g.stream), f.lasts
+	u.Fresh = g.fresh || g.over > 0 && f.Now >= g.over
+	return u
+}
+
+func streamName(n int) string { return fmt.Sprint("stream ", n) }
+
 // assign calls the store for a gateway, and sends it what it must get.
 func (f *Shares) assign(g *gateway, u *store.Usage) {
-	u.Now, u.Zone, u.Rules, u.Holder, u.Lasts, u.Fresh = f.clock(), time.UTC, f.rules, g.name, f.lasts, g.fresh || g.over > 0 && f.Now >= g.over
-	a, err := f.store.Assign(context.Background(), u)
+	u.Returns = g.returns && u.Reported
+	a, err := f.store.Assign(context.Background(), f.usage(g, u))
 	if err != nil {
 		f.fail("%v", err)
 		return
