@@ -17,18 +17,22 @@ import (
 // TestSharesInRedisExceedNoLimit lets gateways share limits in Redis with each other and with
 // single hits, and compares each assignment with the one of the in-process store.
 func TestSharesInRedisExceedNoLimit(t *testing.T) {
-	dialogues(t, 60, 10_000)
+	n := 60
+	if *long {
+		n = 10_000
+	}
 	s := storetest.StartServer(t).Open(t, func(o *redis.Options) { o.Linger = time.Hour; o.Refusals = -1 })
-	n := 0
-	assigned := 0
-	rapid.Check(t, func(rt *rapid.T) {
-		n++
-		m := memory.New(memory.Options{})
-		defer m.Close()
-		f := machine.ShareDialogue(rt, &machine.Twin{Sharer: s, Other: m, Fail: rt.Fatalf}, now, strconv.Itoa(n))
-		assigned += f.Assigned
+	machine.Parts(t, n, func(t *testing.T, name string) {
+		n, assigned := 0, 0
+		rapid.Check(t, func(rt *rapid.T) {
+			n++
+			m := memory.New(memory.Options{})
+			defer m.Close()
+			f := machine.ShareDialogue(rt, &machine.Twin{Sharer: s, Other: m, Fail: rt.Fatalf}, now, name+strconv.Itoa(n))
+			assigned += f.Assigned
+		})
+		t.Logf("%d dialogues with %d assignments", n, assigned)
 	})
-	t.Logf("%d dialogues with %d assignments", n, assigned)
 }
 
 // TestClockBackRefillsNothingTwice sets the clock back while shares last: what is reserved for

@@ -29,6 +29,21 @@ func Dialogues(t *testing.T, n int) {
 	t.Cleanup(func() { _ = flag.Set(checks.Name, checks.DefValue) }) // the default is valid
 }
 
+// Parts makes n dialogues in parts, which run at the same time: a server would have nothing to
+// do between the calls of one. An explicit -rapid.checks sets the number of each part.
+func Parts(t *testing.T, n int, part func(t *testing.T, name string)) {
+	t.Helper()
+	const parts = 4
+	Dialogues(t, (n+parts-1)/parts)
+	for i := range parts {
+		name := "part " + strconv.Itoa(i+1)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			part(t, name)
+		})
+	}
+}
+
 // Seed makes rapid draw the same dialogues at every run of the test. An explicit
 // -rapid.seed overrides it.
 func Seed(t *testing.T, seed int) {
