@@ -20,6 +20,7 @@ type subject struct {
 	redis        process.ID
 	redisAddress string // "" without a Redis
 	admin        string // where to read its allocations; "" to omit them
+	net          bool   // its CPU is that of calls: without what it uses before the first one
 	open         func(ctx context.Context, t traffic.Kind, callers int) ([]ask, func(), error)
 }
 
@@ -50,7 +51,33 @@ type figures struct {
 	samples  []sample
 	memory   int64 // of the service, in bytes
 	ofRedis  int64 // of its Redis, in bytes
+	idle     idle
 	inFlight *session
+}
+
+// idle is the part of the time in which a service and its Redis use a processor without
+// calls.
+type idle struct{ service, redis float64 }
+
+// idleSpan is how long an idle subject is measured: timers of a second turn up in it often
+// enough.
+const idleSpan = 10 * time.Second
+
+// rest measures a subject without calls.
+func (s *subject) rest(ctx context.Context, span time.Duration) (idle, error) {
+	start := time.Now()
+	before, err := s.usage(ctx)
+	if err != nil {
+		return idle{}, err
+	}
+	select {
+	case <-ctx.Done():
+		return idle{}, ctx.Err()
+	case <-time.After(span):
+	}
+	after, err := s.usage(ctx)
+	took := float64(time.Since(start))
+	return idle{float64(after.service-before.service) / took, float64(after.redis-before.redis) / took}, err
 }
 
 // session contains the callers of a subject.
@@ -82,6 +109,11 @@ func (s *section) measure(ctx context.Context, b bounds) ([]*figures, error) {
 		}
 		f := &figures{subject: subject, inFlight: &session{asks, end}}
 		all = append(all, f)
+		if subject.net {
+			if f.idle, err = subject.rest(ctx, idleSpan); err != nil {
+				return nil, fmt.Errorf("%s: %w", subject.name, err)
+			}
+		}
 		if _, err := s.load.run(ctx, asks, b.warmUp); err != nil {
 			return nil, fmt.Errorf("%s: %w", subject.name, err)
 		}
@@ -163,8 +195,8 @@ func (s *section) once(ctx context.Context, f *figures, span time.Duration) (sam
 		rate: calls / got.took.Seconds(),
 		p50:  micro(got.latencies.quantile(0.5)), p90: micro(got.latencies.quantile(0.9)),
 		p99: micro(got.latencies.quantile(0.99)), p999: micro(got.latencies.quantile(0.999)),
-		service: micro(after.service-before.service) / calls,
-		redis:   micro(after.redis-before.redis) / calls,
+		service: (micro(after.service-before.service) - f.idle.service*micro(got.took)) / calls,
+		redis:   (micro(after.redis-before.redis) - f.idle.redis*micro(got.took)) / calls,
 		ours:    micro(after.ours-before.ours) / calls,
 		in:      float64(after.state.In-before.state.In) / calls,
 		scripts: float64(after.state.Scripts()-before.state.Scripts()) / calls,

@@ -63,7 +63,9 @@ func (r *run) quotas(ctx context.Context) error {
 		if through.http = g.Address; one.filter == "" {
 			through.service, through.redis, through.redisAddress = 0, 0, ""
 		}
-		s.subjects = append(s.subjects, through.web(quotaRequest))
+		subject := through.web(quotaRequest)
+		subject.net = through.service != 0
+		s.subjects = append(s.subjects, subject)
 	}
 	return r.section(ctx, &s)
 }

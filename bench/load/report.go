@@ -40,6 +40,12 @@ func (r *report) add(s *section, all []*figures) {
 			micro(f.of(p50)), micro(f.of(p90)), micro(f.of(p99)), micro(f.of(p999)),
 			micro(f.of(serviceCPU)), micro(f.of(redisCPU)), micro(f.of(callerCPU)), mega(f.memory), mega(f.ofRedis), network(f), batchSize(f))
 	}
+	for _, f := range all {
+		if f.subject.net {
+			r.print("\nWithout calls, %s uses %.1f ms of CPU a second, and its Redis %.1f ms; the figures above are without these.\n",
+				f.subject.name, 1000*f.idle.service, 1000*f.idle.redis)
+		}
+	}
 	if len(all) < 2 {
 		return
 	}
