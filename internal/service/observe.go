@@ -5,6 +5,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/adminapi"
+	"github.com/koalagate/koalagate/internal/door"
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/metrics"
@@ -265,6 +266,13 @@ func (s *Service) observeRules() func(reload.State) {
 			m.Restored()
 		}
 		before = now
+	}
+}
+
+// mapped keeps the request of an input if the trial derives other parameters from it.
+func (r *trials) mapped(q *door.Question, input int) {
+	if o := r.observer.Load(); o != nil && o.derivesOtherwise(q.Rules()) {
+		q.Keep(input, o.rules)
 	}
 }
 

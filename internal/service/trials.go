@@ -141,13 +141,6 @@ func (o *observer) derivesOtherwise(inForce *rules.Set) bool {
 	return last.otherwise
 }
 
-// mapped keeps the request of an input if the trial derives other parameters from it.
-func (r *trials) mapped(q *door.Question, input int) {
-	if o := r.observer.Load(); o != nil && o.derivesOtherwise(q.Rules()) {
-		q.Keep(input, o.rules)
-	}
-}
-
 // derive is a function for trial.Options.Derive. Requests that arrived before the trial began are
 // not known.
 func (o *observer) derive(c *engine.Call, input int) (derive func(*rules.Params) error, known bool) {
