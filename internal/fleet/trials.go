@@ -47,9 +47,9 @@ func (r *Records) WriteTally(ctx context.Context, id string, t *Tally) error {
 // Trial returns the last trial with the reports of all instances, nil if there was none
 // within the last day.
 func (r *Records) Trial(ctx context.Context) (*Trial, error) {
-	ctx, cancel := call(ctx)
+	first, cancel := call(ctx)
 	defer cancel()
-	reply, err := readTrial().Run(ctx, r.client, r.keys.all(), r.keys.arguments()...).StringSlice()
+	reply, err := readTrial().Run(first, r.client, r.keys.all(), r.keys.arguments()...).StringSlice()
 	if err != nil {
 		return nil, unavailable(err)
 	}
@@ -57,6 +57,8 @@ func (r *Records) Trial(ctx context.Context) (*Trial, error) {
 	if t == nil || err != nil {
 		return nil, err
 	}
+	ctx, cancel = context.WithTimeout(ctx, reportsTimeout)
+	defer cancel()
 	scan := redisconn.HashScan{Key: r.keys.begin + "reports", Page: 4, MaxBytes: MaxReport} // a page is at most 1 MB
 	seen, size := make(map[string]bool), 0
 	for report, err := range scan.Fields(ctx, r.client) {
@@ -79,10 +81,11 @@ func (r *Records) Trial(ctx context.Context) (*Trial, error) {
 
 const (
 	// maxReports and maxReportBytes bound the reports that are read, and maxID the ids of
-	// their instances.
+	// their instances. So many take more than one call, and reportsTimeout is for all of them.
 	maxReports     = 1000
 	maxReportBytes = 64 << 20
 	maxID          = 64
+	reportsTimeout = 5 * callTimeout
 )
 
 // trialOf reads the reply of trial.lua; nil if there is no trial.

@@ -34,7 +34,7 @@ type Files struct {
 
 // Load reads and parses the files. The error names every file that cannot be
 // read; the findings come from the parser. The set is nil if there is an error
-// or a finding with severity error.
+// or a finding with severity error. It reads all without a pause, as commands do.
 func (f Files) Load() (*rules.Set, rules.Findings, error) {
 	return f.load(context.Background(), newReader(nil))
 }
@@ -60,7 +60,9 @@ func (f Files) load(ctx context.Context, r *reader) (*rules.Set, rules.Findings,
 
 // Sources reads the rule files, without word lists and tables, in order. The error names
 // every file that cannot be read.
-func (f Files) Sources() ([]rules.Source, error) { return f.sources(context.Background(), newReader(nil)) }
+func (f Files) Sources() ([]rules.Source, error) {
+	return f.sources(context.Background(), newReader(nil))
+}
 
 // sources reads all rule files.
 func (f Files) sources(ctx context.Context, r *reader) ([]rules.Source, error) {

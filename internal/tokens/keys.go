@@ -250,17 +250,16 @@ func (k *Keys) candidates(h header) (list []any) {
 // HasSecret reports whether a text of keys has a symmetric or a private one, in use or not.
 func HasSecret(text []byte) bool {
 	found := bytes.Contains(text, []byte("PRIVATE KEY-----"))
-	member := func(name string, _ jsontext.Value) error {
-		found = found || name == "k" || name == "d" // RFC 7518, sections 6.2.2, 6.3.2 and 6.4; RFC 8037, section 2
-		return nil
-	}
 	// What is no set of keys is an error of ParseKeys.
 	_ = members(text, func(name string, value jsontext.Value) error {
 		if name != "keys" {
 			return nil
 		}
 		return values(value, func(key jsontext.Value) error {
-			_ = members(key, member)
+			_ = members(key, func(name string, _ jsontext.Value) error {
+				found = found || name == "k" || name == "d" // RFC 7518, sections 6.2.2, 6.3.2 and 6.4; RFC 8037, section 2
+				return nil
+			})
 			return nil
 		})
 	})

@@ -139,7 +139,10 @@ var stoppedAt = regexp.MustCompile(`^\* Stopped at (\d+)`)
 // step runs a script in the debugger of Redis, and returns the numbers of the lines that
 // it ran, in ascending order.
 func (o *observer) step(ctx context.Context, script string, arguments []string) (lines []int, err error) {
-	session := o.client.Conn()
+	// Redis closes the connection at the end of a session, so no other may get it.
+	debugger := goredis.NewClient(&goredis.Options{Addr: o.client.Options().Addr})
+	defer debugger.Close()
+	session := debugger.Conn()
 	defer session.Close()
 	if err := session.Do(ctx, "script", "debug", "sync").Err(); err != nil {
 		return nil, err
