@@ -36,6 +36,7 @@ func TestMaskedIdentity(t *testing.T) {
 	w.click("Undo: Banned from rule 201 (comments).")
 	is("the ban has ended", true)
 	f.refuse("bob")
+	w.wait(`!document.body.innerText.includes("banned ends in")`) // a menu stays as it was opened
 	w.click("Actions")
 	w.click("Except for 2 h")
 	w.confirm()
