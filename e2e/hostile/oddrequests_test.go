@@ -33,23 +33,7 @@ func tryOddRequests(h *rig.Fixture) {
 		"envoy": h.Envoy(app, k), "envoy over HTTP": h.EnvoyHTTP(app, k), "nginx": h.Nginx(app, k), "accel": rig.NginxWith("nginx/accel.conf")(h, app, k.HTTP),
 		"caddy": rig.CaddyWith()(h, app, k.HTTP), "haproxy": rig.HAProxyWith()(h, app, k.HTTP),
 	} {
-		for what, request := range rig.OddRequests() {
-			reached, counted := app.Reached(), rig.HitsOf(t, k)
-			status, err := rig.SendRaw(g, request)
-			isDecided := rig.HitsOf(t, k) != counted
-			switch {
-			case err != nil:
-				t.Errorf("%s, %s: %v; want an answer", name, what, err)
-			case app.Reached() != reached && !isDecided:
-				t.Errorf("%s, %s: %d; the request reached the application, but was not counted", name, what, status)
-			case status >= 500 && status != http.StatusNotImplemented && !isDecided:
-				t.Errorf("%s, %s: %d; want a decision or a refusal", name, what, status)
-			case status < 400 && !isDecided:
-				t.Errorf("%s, %s: %d; want the request counted", name, what, status)
-			}
-			rig.WantStatus(t, 200, "GET", g.URL+"/healthz")
-		}
-		rig.WantStatus(t, 200, "GET", g.URL+"/a", g.Credentials()...)
+		rig.TryOddRequests(t, name, g, app, k)
 	}
 }
 

@@ -44,7 +44,7 @@ type object struct {
 	}
 }
 
-// environ returns the variables of a pod: those of the image, replaced by the pod's own.
+// environ returns the variables of a pod: the image sets some, and the pod may replace them.
 func (o *object) environ(t *testing.T) (list []string) {
 	t.Helper()
 	values := map[string]string{}

@@ -207,8 +207,8 @@ type blob struct {
 	Platform  struct{ Architecture, OS string }
 }
 
-// testLayout checks the image: each blob is what its digest says, the configuration is that of the
-// Dockerfile, and the layer has the program of the architecture, and the folder of its user.
+// testLayout checks the image: each blob has its digest, the configuration is the Dockerfile's, and
+// the layer has the program for the architecture and the folder of the image's user.
 func testLayout(t *testing.T, file string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -258,7 +258,7 @@ func testLayout(t *testing.T, file string) {
 		c := config.Config
 		if config.Architecture != m.Platform.Architecture || config.OS != "linux" || c.User != wanted.user || !slices.Equal(c.Env, wanted.env) ||
 			!slices.Equal(c.Entrypoint, wanted.entrypoint) || !slices.Equal(c.Cmd, wanted.cmd) || !slices.Equal(c.Healthcheck.Test, append([]string{"CMD"}, wanted.health...)) {
-			t.Errorf("the configuration of %s is %+v; want that of the Dockerfile, %+v", m.Platform.Architecture, config, wanted)
+			t.Errorf("the configuration of %s is %+v; the Dockerfile wants %+v", m.Platform.Architecture, config, wanted)
 		}
 		layer := open(manifest.Layers[0], nil)
 		if sum, _, _ := strings.Cut(run(t, nil, "sh", "-c", "gzip -dc <"+layer+" | sha256sum"), " "); !slices.Equal(config.RootFS.DiffIDs, []string{"sha256:" + sum}) {

@@ -141,17 +141,5 @@ func TestTraefikOddRequests(t *testing.T) {
 	k := h.Koalagate("--rules", h.File("rules.conf", rig.OneCounter))
 	app := h.App()
 	g := start(h, app.Address, k)
-	for what, request := range rig.OddRequests() {
-		reached, counted := app.Reached(), rig.HitsOf(t, k)
-		status, err := rig.SendRaw(g, request)
-		isDecided := rig.HitsOf(t, k) != counted
-		switch {
-		case err != nil:
-			t.Errorf("%s: %v; want an answer", what, err)
-		case !isDecided && (app.Reached() != reached || status < http.StatusBadRequest):
-			t.Errorf("%s: %d, and it was not counted; reached the application: %v", what, status, app.Reached() != reached)
-		}
-		rig.WantStatus(t, 200, "GET", g.URL+"/healthz")
-	}
-	rig.WantStatus(t, 200, "GET", g.URL+"/a")
+	rig.TryOddRequests(t, "traefik", g, app, k)
 }

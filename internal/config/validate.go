@@ -13,6 +13,7 @@ import (
 	"github.com/go-playground/validator/v10"
 
 	"github.com/koalagate/koalagate/internal/doorname"
+	"github.com/koalagate/koalagate/internal/printable"
 )
 
 // unixScheme is the prefix of Unix socket addresses.
@@ -232,18 +233,14 @@ func keyOf(field string) string {
 	return f.Tag.Get("koanf")
 }
 
-// counted returns a limit with its unit, which the limit of a length has.
+// counted returns a limit, that of a length with its unit.
 func counted(fault validator.FieldError) string {
-	one, more := "", ""
-	switch fault.Kind() {
-	case reflect.String:
-		one, more = " character", " characters"
-	case reflect.Slice:
-		one, more = " entry", " entries"
-	default:
+	n, err := strconv.Atoi(fault.Param())
+	switch {
+	case err == nil && fault.Kind() == reflect.String:
+		return printable.Count(n, "character")
+	case err == nil && fault.Kind() == reflect.Slice:
+		return printable.Count(n, "entry")
 	}
-	if fault.Param() == "1" {
-		return "1" + one
-	}
-	return fault.Param() + more
+	return fault.Param()
 }

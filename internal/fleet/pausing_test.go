@@ -8,30 +8,10 @@ import (
 	"testing"
 
 	"github.com/koalagate/koalagate/internal/pace"
+	"github.com/koalagate/koalagate/internal/pace/pacetest"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/rules"
 )
-
-// caller is a context that counts the pauses of work, and whose caller leaves at one of them.
-type caller struct {
-	context.Context
-	leave  context.CancelFunc
-	pauses int
-	last   int
-}
-
-func newCaller(t *testing.T, last int) *caller {
-	ctx, leave := context.WithCancel(pace.With(t.Context()))
-	t.Cleanup(leave)
-	return &caller{ctx, leave, 0, last}
-}
-
-func (c *caller) Err() error {
-	if c.pauses++; c.pauses == c.last {
-		c.leave()
-	}
-	return c.Context.Err()
-}
 
 // The comparison of two versions pauses at each of their rules, and ends when its caller
 // leaves: operators ask for it while decisions go on.
@@ -55,17 +35,17 @@ func TestComparingVersionsPauses(t *testing.T) {
 	}
 	// The instance has version 3, and reads the others.
 	eventually(t, "version 3 alone is held", func() bool { return i.version() == 3 && i.Member.version(1) == nil && i.Member.version(2) == nil })
-	whole := newCaller(t, 0)
+	whole := pacetest.New(pace.With(t.Context()), t, 0)
 	if changes, err := i.Changes(whole, 1, 2); err != nil || changes.Changed != many {
 		t.Fatalf("the changes: %+v, %v; want %d changed rules", changes, err, many)
 	}
-	if least := 2 * 20 * many; whole.pauses < least {
-		t.Errorf("%d pauses; want %d at least", whole.pauses, least)
+	if least := 2 * 20 * many; whole.Pauses < least {
+		t.Errorf("%d pauses; want %d at least", whole.Pauses, least)
 	}
-	for last := 1; last < whole.pauses; last += whole.pauses / 7 {
-		c := newCaller(t, last)
-		if _, err := i.Changes(c, 1, 2); !errors.Is(err, context.Canceled) || c.pauses > last+100 {
-			t.Errorf("its caller leaves at pause %d of %d: %v after %d; want the end at once", last, whole.pauses, err, c.pauses)
+	for last := 1; last < whole.Pauses; last += whole.Pauses / 7 {
+		c := pacetest.New(pace.With(t.Context()), t, last)
+		if _, err := i.Changes(c, 1, 2); !errors.Is(err, context.Canceled) || c.Pauses > last+100 {
+			t.Errorf("its caller leaves at pause %d of %d: %v after %d; want the end at once", last, whole.Pauses, err, c.Pauses)
 		}
 	}
 }

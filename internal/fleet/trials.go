@@ -59,7 +59,7 @@ func (r *Records) Trial(ctx context.Context) (*Trial, error) {
 	}
 	ctx, cancel = context.WithTimeout(ctx, reportsTimeout)
 	defer cancel()
-	scan := redisconn.HashScan{Key: r.keys.begin + "reports", Page: 4, MaxBytes: MaxReport} // a page is at most 1 MB
+	scan := redisconn.HashScan{Key: r.keys.begin + "reports", Page: 4, MaxBytes: MaxReport, Timeout: callTimeout} // a page is at most 1 MB
 	seen, size := make(map[string]bool), 0
 	for report, err := range scan.Fields(ctx, r.client) {
 		if err != nil {

@@ -111,10 +111,9 @@ func (d *Desk) counters(ctx context.Context, matches []rules.Match) (all []engin
 	return all, degraded, nil
 }
 
-// Lift ends the bans that rules with ban= have opened for an identity, and forgets their counters:
-// those that its parameters name, and those of identities with all of its parameters that this
-// instance has refused of late. It returns what it lifted. Values that identity does not have are
-// masked.
+// Lift ends the bans that rules with ban= have opened for an identity, and for identities that have
+// all of its parameters and that this instance has refused of late. It forgets the counters of
+// these bans, and returns what it lifted. It masks values that identity does not have.
 func (d *Desk) Lift(ctx context.Context, identity Identity) ([]Named, error) {
 	set := d.inForce()
 	if set == nil {

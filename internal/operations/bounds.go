@@ -20,21 +20,29 @@ func (d *Desk) checkQuestion(q *Question) error {
 		return err
 	}
 	for _, e := range q.Request.Descriptor {
-		if err := d.identities.Check(e.Key, e.Value); err != nil {
-			return InputError{err}
+		if err := d.checkMask(e.Key, e.Value); err != nil {
+			return err
 		}
 	}
 	for key, value := range q.Request.Metadata {
-		if err := d.identities.Check(key.Path, value); err != nil {
-			return InputError{err}
+		if err := d.checkMask(key.Path, value); err != nil {
+			return err
 		}
 	}
 	for name, values := range q.Request.Headers {
 		for _, value := range values {
-			if err := d.identities.Check(name, value); err != nil {
-				return InputError{err}
+			if err := d.checkMask(name, value); err != nil {
+				return err
 			}
 		}
+	}
+	return nil
+}
+
+// checkMask checks that a value of a parameter is not a mask.
+func (d *Desk) checkMask(name, value string) error {
+	if err := d.identities.Check(name, value); err != nil {
+		return InputError{err}
 	}
 	return nil
 }

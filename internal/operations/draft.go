@@ -141,8 +141,8 @@ func (d *Desk) Explain(ctx context.Context, x *Explanation) (*explain.Report, er
 		return nil, err
 	}
 	for _, param := range report.Params {
-		if err := d.identities.Check(param.Name, param.Value); err != nil {
-			return nil, InputError{err}
+		if err := d.checkMask(param.Name, param.Value); err != nil {
+			return nil, err
 		}
 	}
 	return report, nil

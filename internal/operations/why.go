@@ -139,8 +139,8 @@ func (d *Desk) whyRequest(ctx context.Context, set *rules.Set, q *Question) (*Wh
 		return nil, InputError{err}
 	}
 	for _, param := range params.List() {
-		if err := d.identities.Check(param.Name, param.Value); err != nil {
-			return nil, InputError{err}
+		if err := d.checkMask(param.Name, param.Value); err != nil {
+			return nil, err
 		}
 	}
 	decision, err := d.engine.Decide(ctx, &engine.Call{

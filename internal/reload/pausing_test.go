@@ -9,29 +9,9 @@ import (
 	"time"
 
 	"github.com/koalagate/koalagate/internal/pace"
+	"github.com/koalagate/koalagate/internal/pace/pacetest"
 	"github.com/koalagate/koalagate/rules"
 )
-
-// ending is a context that counts the pauses of work, and ends at one of them.
-type ending struct {
-	context.Context
-	end    context.CancelFunc
-	pauses int
-	last   int
-}
-
-func newEnding(ctx context.Context, t *testing.T, last int) *ending {
-	ctx, end := context.WithCancel(ctx)
-	t.Cleanup(end)
-	return &ending{ctx, end, 0, last}
-}
-
-func (e *ending) Err() error {
-	if e.pauses++; e.pauses == e.last {
-		e.end()
-	}
-	return e.Context.Err()
-}
 
 // A reload pauses while it reads files, parses them and compares the rules: decisions go on. It ends
 // with its context, without new rules.
@@ -52,9 +32,9 @@ func TestReloadsPause(t *testing.T) {
 	load := func(words string, last int) (pauses int, loaded *rules.Set) {
 		t.Helper()
 		write(t, filepath.Join(b.dir, "words"), words)
-		e := newEnding(t.Context(), t, last)
+		e := pacetest.New(t.Context(), t, last)
 		b.load(e, func(s *rules.Set) { loaded = s }, false)
-		return e.pauses, loaded
+		return e.Pauses, loaded
 	}
 	few, set := load("word", 0)
 	if least := 20 * many; set == nil || few < least {
@@ -73,9 +53,9 @@ func TestReloadsPause(t *testing.T) {
 	if after := b.State(); after.Generation != before.Generation || after.LastError != "" {
 		t.Errorf("after reloads that ended early: %+v; want %+v", after, before)
 	}
-	compared := newEnding(t.Context(), t, 0)
+	compared := pacetest.New(t.Context(), t, 0)
 	b.accept(pace.With(compared), b.active, nil)
-	if compared.pauses < many {
-		t.Errorf("%d pauses while %d rules are compared", compared.pauses, many)
+	if compared.Pauses < many {
+		t.Errorf("%d pauses while %d rules are compared", compared.Pauses, many)
 	}
 }

@@ -2,10 +2,9 @@
 // decided them, and reports how the decisions differ.
 //
 // Observe copies a call into a bounded queue, which drops and counts calls when it is
-// full, so that no caller waits for the trial. Workers derive the parameters, if the rules on trial
-// have others, and decide the calls with counters of
-// the trial's own, which begin as copies of the counters in force (seed.go). Settlements of the
-// calls follow them (receipts.go). Nothing that a trial decides reaches anybody; the
+// full, so that no caller waits for the trial. Workers derive the parameters, if the rules on
+// trial have others, and decide the calls with counters of the trial's own, which begin as
+// copies of the counters in force (seed.go). Settlements of the calls follow them (receipts.go). Nothing that a trial decides reaches anybody; the
 // differences by rule and identity are counted by package whatif, for a Report (report.go).
 package trial
 

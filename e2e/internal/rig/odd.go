@@ -2,7 +2,9 @@ package rig
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/koalagate/koalagate/e2e"
@@ -88,4 +90,27 @@ func SendRawFrom(address string, g *e2e.Gateway, request string, wait time.Durat
 	}
 	defer conn.Close()
 	return ExchangeRaw(conn, strings.Replace(request, "SHOP", "Host: shop.example", 1))
+}
+
+// TryOddRequests holds that a gateway with the rules OneCounter answers each odd request, that none
+// reaches the application without being counted, and that the gateway answers later requests.
+func TryOddRequests(t *testing.T, name string, g *e2e.Gateway, app *e2e.App, k *e2e.Koalagate) {
+	t.Helper()
+	for what, request := range OddRequests() {
+		reached, counted := app.Reached(), HitsOf(t, k)
+		status, err := SendRaw(g, request)
+		isDecided := HitsOf(t, k) != counted
+		switch {
+		case err != nil:
+			t.Errorf("%s, %s: %v; want an answer", name, what, err)
+		case app.Reached() != reached && !isDecided:
+			t.Errorf("%s, %s: %d; the request reached the application, but was not counted", name, what, status)
+		case status >= 500 && status != http.StatusNotImplemented && !isDecided:
+			t.Errorf("%s, %s: %d; want a decision or a refusal", name, what, status)
+		case status < 400 && !isDecided:
+			t.Errorf("%s, %s: %d; want the request counted", name, what, status)
+		}
+		WantStatus(t, 200, "GET", g.URL+"/healthz")
+	}
+	WantStatus(t, 200, "GET", g.URL+"/a", g.Credentials()...)
 }
