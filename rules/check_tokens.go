@@ -50,8 +50,8 @@ func (p *parser) findToken(name string, at span, names []string) *jwtDecl {
 	return p.tokens[i]
 }
 
-// checkOutcomes finds the tokens whose outcomes are in conditions or are forwarded. Files without
-// [tokens] may have parameters with such names.
+// checkOutcomes finds the tokens whose outcomes are in conditions, select a row of a table or are
+// forwarded. Files without [tokens] may have parameters with such names.
 func (p *parser) checkOutcomes(names []string) {
 	if len(p.tokens) == 0 {
 		return
@@ -68,6 +68,14 @@ func (p *parser) checkOutcomes(names []string) {
 	for _, d := range p.eachRule() {
 		for i, c := range d.Conditions {
 			use(c.Name, d.places[i])
+		}
+		for _, v := range d.varying {
+			use(v.param.text(), v.param)
+		}
+	}
+	for _, d := range p.params {
+		for i, by := range d.by {
+			use(d.Sources[i].By, by)
 		}
 	}
 	for _, d := range p.forwards {

@@ -42,8 +42,8 @@ type JWT struct {
 // tokenPrefix precedes the name of a token in the name of the parameter with its outcome.
 const tokenPrefix = "jwt."
 
-// IsUsed reports whether the set uses the token: a rule or a line of [forward] names its
-// parameter, or a line of [params] one of its claims. For koalagate's own programs, may change.
+// IsUsed reports whether the set uses the token: a rule, a line of [forward] or the key of a
+// table names its parameter, or a line of [params] one of its claims. For koalagate's own programs, may change.
 func (j *JWT) IsUsed() bool { return j.isUsed }
 
 // IsAt reports whether requests may have the token at a place. For koalagate's own programs, may

@@ -20,6 +20,8 @@ type units struct {
 	// others are spellings that rule files do not accept, in lower case, with their
 	// factors, for suggestions.
 	others map[string]int64
+	// name follows a number without a unit in hints: " seconds"; "" for hits.
+	name string
 }
 
 // The units of spans of time, in seconds, and of numbers of hits. Tables, parameters
@@ -30,10 +32,10 @@ var (
 		"min": 60, "mins": 60, "minute": 60, "minutes": 60,
 		"hr": 3600, "hrs": 3600, "hour": 3600, "hours": 3600,
 		"d": Day, "day": Day, "days": Day, "w": 7 * Day, "week": 7 * Day, "weeks": 7 * Day,
-	}}
+	}, " seconds"}
 	countUnits = units{[]unit{{"k", 1000, "1000"}, {"M", 1_000_000, "1000000"}}, map[string]int64{
 		"mio": 1_000_000, "million": 1_000_000, "g": 1_000_000_000, "b": 1_000_000_000,
-	}}
+	}, ""}
 )
 
 // quantity reads a whole number that may have one of the units and underscores between
@@ -52,7 +54,7 @@ func (p *parser) quantity(name string, value span, units *units, least, most int
 	}
 	n, ok := parseInteger(digits)
 	if !ok || n < 0 || n > most/factor || n*factor < least {
-		p.reportf(value, errRange, fmt.Sprintf("want %d … %d", least, most), "%s=%s is out of range", name, value.mention())
+		p.reportf(value, errRange, fmt.Sprintf("want %d … %d%s", least, most, units.name), "%s=%s is out of range", name, value.mention())
 		return 0
 	}
 	return n * factor

@@ -160,6 +160,28 @@ func TestForwardedOutcomesUseTheToken(t *testing.T) {
 	}
 }
 
+// A token whose outcome selects a row of a table is verified, too.
+func TestOutcomesAsKeysUseTheToken(t *testing.T) {
+	table, err := ParseTable("plans.csv", strings.NewReader("outcome,rate,tier\nvalid,5,gold\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{OpenKeys: openKeys, OpenToken: openToken, OpenTable: func(_, _ string) (*Table, error) { return table, nil }}
+	for name, lines := range map[string]string{
+		"[params]":    "[params]\ntier : table plans.tier by jwt.main\n[rules]\nrule : [count] [tier=+; ip=+] [time=60; count=5] [result=2; return=1]\n",
+		"a threshold": "[rules]\nrule : [count] [ip=+] [time=60; count=table plans.rate by jwt.main else 1] [result=2; return=1]\n",
+	} {
+		text := "[tokens]\nmain : keys.json; issuer=i\n[tables]\nplans : plans.csv\n" + lines + entries
+		set, findings := Parse([]Source{{"rules.conf", []byte(text)}}, o)
+		if set == nil {
+			t.Fatal(findings)
+		}
+		if !set.Tokens[0].IsUsed() {
+			t.Errorf("%s: the token is not used", name)
+		}
+	}
+}
+
 // Without readers every token is an error, and an unused one is not opened.
 func TestTokensWithoutReaders(t *testing.T) {
 	const lines = "[tokens]\nmain : keys.json; issuer=i\n"
