@@ -4,18 +4,21 @@
 package explain
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/koalagate/koalagate/internal/doorname"
 	"github.com/koalagate/koalagate/internal/envoylimits"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/spelling"
+	"github.com/koalagate/koalagate/internal/trace"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -229,10 +232,10 @@ func forward(call *mapping.Request, door *doorname.Door, method, target string, 
 	return nil
 }
 
-// Hints returns probable typos in the question, one sentence each. A report
-// would only show that no rule is met.
+// Hints returns probable mistakes in the question, one sentence each: typos, of which a report
+// would only show that no rule is met, and masks.
 func (q *Question) Hints(set *rules.Set) []string {
-	var hints []string
+	hints := q.masks()
 	if upper := strings.ToUpper(q.options.Method); upper != q.options.Method {
 		hints = append(hints, fmt.Sprintf("the method %s differs from %s; methods are case-sensitive", q.options.Method, upper))
 	}
@@ -263,6 +266,30 @@ func (q *Question) Hints(set *rules.Set) []string {
 		if near := spelling.Suggest(e.Key, missing); near != "" && near[0] == e.Key[0] {
 			hints = append(hints, fmt.Sprintf("no rule uses the parameter %s; did you mean %s?", e.Key, near))
 		}
+	}
+	return hints
+}
+
+// masks returns a hint for each value that is probably a mask. It has the form of one, and is
+// copied from a list or a log of a running instance.
+func (q *Question) masks() (hints []string) {
+	check := func(what, value string) {
+		if value = strings.TrimSpace(value); trace.IsPseudonym(value) {
+			hints = append(hints, fmt.Sprintf("the value %s of %s looks like a mask, which stands for a value in lists and logs; the answer is for this text, not for that value", value, what))
+		}
+	}
+	for _, e := range q.options.Params {
+		check(e.Key, e.Value)
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.options.Headers)) {
+		for _, value := range q.options.Headers[name] {
+			check(name, value)
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(q.options.Metadata), func(a, b MetadataKey) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Path, b.Path))
+	}) {
+		check(key.Path, q.options.Metadata[key])
 	}
 	return hints
 }
