@@ -31,7 +31,7 @@ demo: tools build ## start Redis, two instances, Envoy, nginx and an application
 
 # Tests of real gateways, a package for each gateway, and for what concerns several.
 # The longest come first, so that none is left alone at the end.
-GATEWAYS := e2e/operators e2e/hostile e2e/envoy e2e/gateways e2e/nginx e2e/caddy e2e/haproxy e2e/traefik
+GATEWAYS := e2e/operators e2e/hostile e2e/envoy e2e/gateways e2e/nginx e2e/caddy e2e/haproxy e2e/traefik e2e/envoygateway
 # Packages that start no goroutines: the race detector finds nothing in them and
 # makes their tests several times slower. Those of cmd start the binary; the
 # detector watches the same code in internal/service and in the binary of the gateways.

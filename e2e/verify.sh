@@ -38,6 +38,7 @@ export GOFLAGS=${GOFLAGS:-}
 commit=$(git describe --always --dirty --exclude '*')
 show e2e/programs.sh
 show e2e/programs.sh packaging
+show e2e/programs.sh controlplanes
 GOFLAGS="$GOFLAGS -count=1" show make --no-print-directory test
 # A package has a long form if its tests define the flag -long. The race detector
 # covers the short forms, and the services started by long forms, too.

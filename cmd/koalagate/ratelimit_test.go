@@ -14,9 +14,11 @@ import (
 	"testing"
 	"time"
 
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/koalagate/koalagate/internal/dropin/xds/xdstest"
@@ -279,6 +281,62 @@ func TestControlPlaneTakesAVersionBackAndDies(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	r.calls("d", "k", "bob", 200)
+}
+
+// exchange is what Envoy Gateway 1.9.1 sent on each of its streams, recorded by e2e/envoygateway:
+// limits, changed limits, and after a restart other limits with versions that begin again.
+func exchange(t *testing.T) (streams [][]*discoveryv3.DiscoveryResponse) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/envoy-gateway.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var raw [][]json.RawMessage
+	if err := json.Unmarshal(text, &raw); err != nil {
+		t.Fatal(err)
+	}
+	for _, responses := range raw {
+		var stream []*discoveryv3.DiscoveryResponse
+		for _, text := range responses {
+			response := new(discoveryv3.DiscoveryResponse)
+			if err := protojson.Unmarshal(text, response); err != nil {
+				t.Fatal(err)
+			}
+			stream = append(stream, response)
+		}
+		streams = append(streams, stream)
+	}
+	return streams
+}
+
+func TestExchangeWithEnvoyGateway(t *testing.T) {
+	plane := xdstest.Start(t, nil)
+	r := replace(t, "CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL="+plane.Address, "CONFIG_GRPC_XDS_NODE_ID=envoy-ratelimit",
+		"FORCE_START_WITHOUT_INITIAL_CONFIG=true", "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL=10ms", "XDS_CLIENT_BACKOFF_MAX_INTERVAL=50ms")
+	var got strings.Builder
+	sent := make(map[string]int)
+	for i, stream := range exchange(t) {
+		for n, response := range stream {
+			restarts := i > 0 && n == 0
+			if restarts {
+				plane.Pause()
+			}
+			version := response.GetVersionInfo()
+			plane.PublishAs(version, response.GetResources()...)
+			if restarts {
+				plane.Resume()
+			}
+			sent[version]++
+			if answers := plane.Answers(version, sent[version]); answers[len(answers)-1].GetErrorDetail() != nil {
+				t.Errorf("version %s is refused: %v", version, answers[len(answers)-1].GetErrorDetail())
+			}
+			fmt.Fprintf(&got, "stream %d, version %s\n%s", i+1, version, r.get(r.debug, "/rlconfig"))
+		}
+	}
+	want, err := os.ReadFile("testdata/envoy-gateway.txt")
+	if err != nil || got.String() != string(want) {
+		t.Errorf("%v; the limits were\n%s\nwant\n%s", err, got.String(), want)
+	}
 }
 
 // Web pages neither count nor give hits back at the running program, and read nothing there;
