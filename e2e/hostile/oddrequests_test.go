@@ -33,7 +33,7 @@ func tryOddRequests(h *rig.Fixture) {
 		"envoy": h.Envoy(app, k), "envoy over HTTP": h.EnvoyHTTP(app, k), "nginx": h.Nginx(app, k), "accel": rig.NginxWith("nginx/accel.conf")(h, app, k.HTTP),
 		"caddy": rig.CaddyWith()(h, app, k.HTTP), "haproxy": rig.HAProxyWith()(h, app, k.HTTP),
 	} {
-		rig.TryOddRequests(t, name, g, app, k)
+		rig.TryOddRequests(t, name, g, app, k, false)
 	}
 }
 

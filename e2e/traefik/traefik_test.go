@@ -141,5 +141,5 @@ func TestTraefikOddRequests(t *testing.T) {
 	k := h.Koalagate("--rules", h.File("rules.conf", rig.OneCounter))
 	app := h.App()
 	g := start(h, app.Address, k)
-	rig.TryOddRequests(t, "traefik", g, app, k)
+	rig.TryOddRequests(t, "traefik", g, app, k, true)
 }
