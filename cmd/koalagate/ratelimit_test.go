@@ -333,7 +333,7 @@ func TestExchangeWithEnvoyGateway(t *testing.T) {
 			fmt.Fprintf(&got, "stream %d, version %s\n%s", i+1, version, r.get(r.debug, "/rlconfig"))
 		}
 	}
-	want, err := os.ReadFile("testdata/envoy-gateway.txt")
+	want, err := os.ReadFile("testdata/envoy-gateway.golden")
 	if err != nil || got.String() != string(want) {
 		t.Errorf("%v; the limits were\n%s\nwant\n%s", err, got.String(), want)
 	}
