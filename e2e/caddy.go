@@ -3,12 +3,19 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
 
 // severalInstances are the lines of Caddy's sample for several instances, which are
 // comments there.
 var severalInstances = []string{"#lb_retries 6\n", "#fail_duration 2s\n", "#max_fails 3\n"}
+
+// opensEach is the line of Caddy's sample for Caddy 2.6, which the tests run.
+const opensEach = "#keepalive off\n"
+
+// KeepsConnections leaves a line of Caddy's sample that is for Caddy 2.6 a comment.
+var KeepsConnections = [2]string{opensEach, opensEach}
 
 // Caddy starts Caddy with deploy/caddy/Caddyfile in front of the application at
 // app, using koalagate at the addresses. Pairs are further replacements of texts
@@ -29,6 +36,9 @@ func (s *Stage) Caddy(app string, koalagate []string, pairs ...[2]string) (*Gate
 			used = strings.TrimPrefix(line, "#")
 		}
 		pairs = append(pairs, [2]string{line, used})
+	}
+	if !slices.Contains(pairs, KeepsConnections) {
+		pairs = append(pairs, [2]string{opensEach, strings.TrimPrefix(opensEach, "#")})
 	}
 	text, err := s.sample("deploy/caddy/Caddyfile", append(pairs,
 		[2]string{"http://:8080 {", fmt.Sprintf("http://:%d {", port)},

@@ -27,6 +27,7 @@ func TestProbeOfCaddy(t *testing.T) {
 		g := rig.CaddyWith(
 			[2]string{"\t# `route` keeps this order.", "\t# `handle` does not keep this order."},
 			[2]string{"\troute {\n", "\thandle {\n"},
+			[2]string{"\t\trespond @undecided 503\n", ""}, // else it refuses everything
 			[2]string{"\t\theader_up X-Koala-Param-Act {vars.koala_act}\n", ""})(h, app, k.HTTP)
 		rig.Probe(t, 1, []string{"a request over the limit passes with X-Koala-Param-act: koalagate-probe"}, rig.Comments(g, "order")...)
 	})
