@@ -88,7 +88,7 @@ func isSymmetric(algorithm string) bool { return strings.HasPrefix(algorithm, "H
 
 // verifier returns the verifier of a line with these keys.
 func (r *Ring) verifier(t *rules.JWT, text []byte, from Source) *Verifier {
-	id := sha256.Sum256(fmt.Appendf(nil, "%q %s %v\n%s", t.Name, t.Terms(), t.Claims, text))
+	id := sha256.Sum256(fmt.Appendf(nil, "%q %s %q\n%s", t.Name, t.Terms(), t.Claims, text))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if v := r.open[id].Value(); v != nil {
