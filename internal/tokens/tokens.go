@@ -167,14 +167,16 @@ func (v *Verifier) read(token string, keys *Keys) (*verified, error) {
 			return known, nil
 		}
 	}
-	switch {
-	case isUnknown:
+	if isUnknown {
 		v.source.Want(h.id)
-		return nil, errUnknownKey
-	case len(candidates) == 0:
-		return nil, errNoFit
 	}
-	return nil, errSignature
+	switch {
+	case len(candidates) > 0:
+		return nil, errSignature
+	case isUnknown:
+		return nil, errUnknownKey
+	}
+	return nil, errNoFit
 }
 
 // methods check signatures, by the names of their algorithms.

@@ -210,6 +210,35 @@ func TestRememberedTokensEnd(t *testing.T) {
 	verify(rules.JWTUnavailable)
 }
 
+// A token whose signature no key has made is explained by what was tried, and a key that its
+// header names in vain is wanted in any case.
+func TestUnknownKeysAreExplained(t *testing.T) {
+	for name, c := range map[string]struct {
+		keys         *tokens.Keys
+		header, want string
+		isWanted     bool
+	}{
+		"a key with the kid":                {set(jwk("a", "rsa")), `{"alg":"RS256","kid":"a"}`, "its signature is wrong", false},
+		"keys without kid":                  {set(jwk("", "rsa")), `{"alg":"RS256","kid":"a"}`, "its signature is wrong", true},
+		"keys without kid, and another":     {set(jwk("b", "rsa"), jwk("", "p256"), jwk("", "rsa")), `{"alg":"RS256","kid":"a"}`, "its signature is wrong", true},
+		"keys without kid of another alg":   {set(jwk("", "p256")), `{"alg":"RS256","kid":"a"}`, "no key has the kid of its header", true},
+		"keys with other kids":              {set(jwk("b", "rsa")), `{"alg":"RS256","kid":"a"}`, "no key has the kid of its header", true},
+		"a token without kid":               {set(jwk("b", "rsa")), `{"alg":"RS256"}`, "its signature is wrong", false},
+		"a token without kid, another alg":  {set(jwk("b", "p256")), `{"alg":"RS256"}`, "no key fits the alg of its header", false},
+		"a key with the kid of another alg": {set(jwk("a", "p256")), `{"alg":"RS256","kid":"a"}`, "no key fits the alg of its header", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			isWanted := false
+			from := source{func() *tokens.Keys { return c.keys }, func(id string) { isWanted = id == "a" }}
+			v := tokens.New(terms(), from, tokens.Options{Now: func() time.Time { return now }})
+			outcome, _, err := v.Explain(signed(c.header, claims(`{}`), "RS256", private["other-rsa"]))
+			if outcome != rules.JWTInvalid || err == nil || err.Error() != c.want || isWanted != c.isWanted {
+				t.Errorf("%v: %v, wanted: %v; want %s, %v", outcome, err, isWanted, c.want, c.isWanted)
+			}
+		})
+	}
+}
+
 // Many valid tokens displace each other, and no invalid one displaces a valid one.
 func TestRememberedTokensAreBounded(t *testing.T) {
 	v := verifier(terms(), set(jwk("rsa", "rsa"), jwk("ed", "ed")))
