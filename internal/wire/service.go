@@ -75,11 +75,12 @@ var incoming = sync.Pool{New: func() any { return new(Incoming) }}
 
 var errTooLarge = status.Error(codes.ResourceExhausted, "the request is larger than the maximum")
 
-// read reads the request of a call.
-func read(call Call, decode func(any) error) error {
+// read reads the request of a call. A panic of its reader ends the call alone.
+func (s *Service) read(call Call, decode func(any) error) (err error) {
+	defer s.guard.unpanic(s.method, &err)
 	in := incoming.Get().(*Incoming)
 	in.Call, in.isTooLarge = call, false
-	err := decode(in)
+	err = decode(in)
 	if err == nil && in.isTooLarge {
 		err = errTooLarge
 	}
@@ -94,7 +95,7 @@ func handle(service any, ctx context.Context, decode func(any) error, _ grpc.Una
 	s := service.(*Service)
 	call := s.begin()
 	defer call.End()
-	if err := read(call, decode); err != nil {
+	if err := s.read(call, decode); err != nil {
 		s.guard.unread(err)
 		return nil, err
 	}
@@ -145,6 +146,13 @@ func (g *Guard) End(method string, err *error) {
 	}
 	if g.Ended != nil {
 		g.Ended(method, status.Code(*err))
+	}
+}
+
+// unpanic turns a panic while a request is read into an error. It must be deferred directly.
+func (g *Guard) unpanic(method string, err *error) {
+	if r := recover(); r != nil {
+		*err = g.Panicked(method, r)
 	}
 }
 

@@ -25,6 +25,9 @@ type recorded struct {
 
 func (r *recorded) UnmarshalBinary(request []byte) error {
 	r.request = append(r.request, request...)
+	if string(request) == "panic" {
+		panic("of the test")
+	}
 	if len(request) == 0 {
 		return errors.New("empty")
 	}
@@ -99,6 +102,18 @@ func TestServiceEndsUnreadableCalls(t *testing.T) {
 	}
 	if call.answered || call.ends != 1 {
 		t.Errorf("answered %v, ended %d times", call.answered, call.ends)
+	}
+}
+
+// A panic while a request is read ends the call alone.
+func TestServiceOutlivesAPanicOfAReader(t *testing.T) {
+	var call recorded
+	var log strings.Builder
+	s := wire.NewService(&authv3.Authorization_ServiceDesc, func() wire.Call { return &call })
+	guard := &wire.Guard{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	_, err := s.Describe(guard).Methods[0].Handler(s, t.Context(), decoder("panic"), nil)
+	if status.Code(err) != codes.Internal || call.answered || call.ends != 1 || !strings.Contains(log.String(), "panicked") {
+		t.Errorf("error %v, answered %v, ended %d times; the log is %q", err, call.answered, call.ends, log.String())
 	}
 }
 
