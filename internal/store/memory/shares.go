@@ -33,7 +33,8 @@ const keepEnded = 30_000
 //
 // A report takes the admitted hits from left. If rest falls below 0, the holder has admitted
 // more than it had: the counter owes. If it rises above the bucket's burst, the bucket is full,
-// and what flows over goes back to the counter.
+// and what flows over goes back to the counter, unless a report was lost: then it counts as
+// spent.
 type share struct {
 	id    store.HolderID
 	end   int64 // ms since the epoch; nothing is reserved from then on
@@ -213,8 +214,11 @@ func (s *share) record(u *store.Usage, p *pool, now int64) (back int64) {
 		}
 		s.left -= rest
 	case s.assigned(now) && rest > most: // its bucket holds no more: the rest cannot be admitted any more
-		if back = rest - most; p.bucket {
-			back = max(min(back, p.room(s, now)), 0)
+		switch back = rest - most; {
+		case now-s.seen > store.ReportWithin: // a report was lost: what it had admitted is a part of the rest
+			back = 0
+		case p.bucket:
+			back = max(min(back, p.room()), 0)
 		}
 		s.left -= rest - most
 	}
@@ -296,14 +300,9 @@ func (t *tide) rise(stock, rate, now int64) {
 	}
 }
 
-// room returns the units that the bucket could have held besides, all the time since the
-// holder of s reported.
-func (p *pool) room(s *share, now int64) int64 {
-	if now-s.seen > store.ReportWithin {
-		return 0
-	}
-	return p.size - max(p.tide.high, p.tide.before)
-}
+// room returns the units that the bucket could have held besides, all the time since a holder
+// whose reports come in time has reported.
+func (p *pool) room() int64 { return p.size - max(p.tide.high, p.tide.before) }
 
 // total returns the rate that holders may have together, before what is left is known.
 func (p *pool) total() int64 {

@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -66,5 +67,35 @@ func TestClockBackRefillsNothingTwice(t *testing.T) {
 			f.Take(-1, 1500)
 			m.Close()
 		}
+	}
+}
+
+// TestLostReportsAreSpent loses reports of a gateway in a window. It has admitted hits that
+// nobody will report: they are not given back when the next report shows fewer, neither to other
+// gateways nor to single hits.
+func TestLostReportsAreSpent(t *testing.T) {
+	s := storetest.StartServer(t).Open(t, func(o *redis.Options) { o.Linger = time.Hour; o.Refusals = -1 })
+	for name, lost := range map[string][]int{"none": nil, "one": {20}, "two of four": {20, 30}, "the first": {5}} {
+		t.Run(name, func(t *testing.T) {
+			for _, rule := range []store.Rule{
+				{Return: 1, Method: store.Token, Time: 1, Count: 16, Burst: 100, Lease: 200},
+				{Return: 2, Method: store.Count, Time: 60, Count: 1000, Lease: 200},
+			} {
+				m := memory.New(memory.Options{})
+				defer m.Close()
+				rule.Subject, rule.Weight = []byte(name), 1
+				f := machine.NewShares(&machine.Twin{Sharer: s, Other: m, Fail: t.Fatalf}, now, []store.Rule{rule}, 1, func() int64 { return 0 }, t.Fatalf)
+				for i := range 58 * 20 { // 20 a second
+					if i%20 == 10 && slices.Contains(lost, i/20+1) {
+						f.Lose(0)
+					}
+					f.Ask(0, 1)
+					f.Pass(50)
+				}
+				f.Leave(0)
+				f.Take(-1, 1000)
+				t.Logf("%v: %d hits are admitted", rule.Method, f.Admitted)
+			}
+		})
 	}
 }

@@ -107,9 +107,9 @@ if used.leases then
       if rest < 0 then
         p.back, l.left = p.bucket and max(rest, min(-p.stock - p.size, 0)) or rest, l.left - rest
       elseif assigned(l, now) and rest > most then
-        p.back = rest - most
+        p.back = now - l.seen > REPORT and 0 or rest - most
         if p.bucket then
-          p.back = now - l.seen > REPORT and 0 or max(min(p.back, p.size - max(p.high, p.before)), 0)
+          p.back = max(min(p.back, p.size - max(p.high, p.before)), 0)
           p.high = p.high + p.back
         end
         l.left = l.left - (rest - most)
