@@ -39,7 +39,7 @@ type AssignmentKind uint8
 const (
 	AssignNone  AssignmentKind = iota // the limits cannot be shared: Rule and Word, or Reason, say why
 	AssignKeep                        // what the gateway has, until it ends
-	AssignSpent                       // nothing is left now; what the gateway has stays until it ends
+	AssignSpent                       // nothing is left now; a share or AssignDeny stays until it ends
 	AssignAllow                       // allow all: no limit concerns them, or the door does not enforce
 	AssignDeny                        // deny all, for Lasts
 	AssignShare                       // a bucket of Burst hits that Tokens refill every Seconds

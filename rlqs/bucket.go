@@ -126,7 +126,7 @@ func (b *bucket) take(s *Server, a *engine.Assignment, now time.Time, reported b
 	case engine.AssignKeep:
 		return
 	case engine.AssignSpent:
-		if b.has(now, nearlyOver) || now.Before(b.quiet) {
+		if b.kind != engine.AssignAllow && (b.has(now, nearlyOver) || now.Before(b.quiet)) {
 			return
 		}
 		// Without anything, Envoy might let all requests pass.

@@ -218,6 +218,43 @@ func TestSpentLimitsRefuse(t *testing.T) {
 	})
 }
 
+// An Envoy that may let everything pass may no longer do so once a limit applies of which
+// nothing is left.
+func TestSpentLimitsEndWhatAllowsAll(t *testing.T) {
+	for name, allows := range map[string]func(d *door, is bool){
+		"a mode": func(d *door, is bool) {
+			mode := engine.ModeEnforce
+			if is {
+				mode = engine.ModeObserve
+			}
+			d.modes.Set(map[string]engine.Mode{"rlqs": mode})
+		},
+		"a rule": func(d *door, is bool) {
+			text := limited
+			if is {
+				text = strings.Replace(limited, "tenant=free", "tenant=ann", 1)
+			}
+			d.engine.Swap(parse(d.t, text))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(t *testing.T) {
+				d := open(t, limited)
+				d.store.set(store.Assignment{Reason: store.NoRate}, nil)
+				allows(d, true)
+				g := d.connect("edge-1")
+				g.report(used("ann", 0, 1, 0))
+				g.want("everything passes", "ann: ALLOW_ALL for 7s")
+				allows(d, false)
+				pass(time.Second)
+				g.want("the limit applies", "ann: DENY_ALL for 7s")
+				pass(3 * time.Second)
+				g.want("it applies for a while", "")
+			})
+		})
+	}
+}
+
 // An Envoy that came back to an instance keeps what it has from the other one.
 func TestNothingReplacesTheShareOfAnotherStream(t *testing.T) {
 	in(t, func(t *testing.T) {
