@@ -38,13 +38,8 @@ var (
 return {clock[1], clock[2], string.sub(redis.call('GET', KEYS[1]) or '', 1, 100)}`)
 )
 
-const (
-	// callTimeout bounds one call of Redis.
-	callTimeout = 2 * time.Second
-	// piece is the number of exceptions in one call, so that none occupies Redis for
-	// long.
-	piece = 200
-)
+// piece is the number of exceptions in one call, so that none occupies Redis for long.
+const piece = 200
 
 // records are the exceptions in Redis: a hash of exceptions by place, and a version that
 // every change replaces. The keys share a hash tag, so that a Cluster keeps them in one
@@ -74,7 +69,7 @@ func newRecords(client goredis.UniversalClient, prefix string, key ed25519.Publi
 
 // look returns the version, and reads the clock of Redis.
 func (r *records) look(ctx context.Context, now func() time.Time) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := redisconn.Call(ctx)
 	defer cancel()
 	before := now()
 	reply, err := lookScript.Run(ctx, r.client, []string{r.version}).StringSlice()
@@ -103,7 +98,7 @@ func (r *records) look(ctx context.Context, now func() time.Time) (string, error
 func (r *records) read(ctx context.Context, faulty func(error)) (map[string]*Exception, error) {
 	all := make(map[string]*Exception, len(r.known))
 	fresh := make(map[string]known, len(r.known))
-	scan := redisconn.HashScan{Key: r.book, Page: piece, MaxBytes: maxRecord, Timeout: callTimeout}
+	scan := redisconn.HashScan{Key: r.book, Page: piece, MaxBytes: maxRecord, Timeout: redisconn.CallTimeout}
 	for field, err := range scan.Fields(ctx, r.client) {
 		if err != nil {
 			return nil, err
@@ -207,7 +202,7 @@ func (r *records) prune(ctx context.Context, list []Exception) error {
 }
 
 func (r *records) run(ctx context.Context, script *goredis.Script, args ...any) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := redisconn.Call(ctx)
 	defer cancel()
 	answer, err := script.Run(ctx, r.client, []string{r.book, r.version}, args...).Text()
 	if err != nil {

@@ -29,8 +29,6 @@ import (
 const (
 	// liveTime is the age up to which a heartbeat shows a live instance.
 	liveTime = 3 * time.Second
-	// callTimeout bounds one call of Redis.
-	callTimeout = 2 * time.Second
 	// pieceSize is the largest piece of a blob in one command, in bytes, so that
 	// decisions wait for no more than that.
 	pieceSize = 256 << 10
@@ -68,7 +66,7 @@ type Records struct {
 
 // Open returns the records. It does not connect; the error concerns the options.
 func Open(o Options) (*Records, error) {
-	o.Redis.Timeout = callTimeout
+	o.Redis.Timeout = redisconn.CallTimeout
 	address, err := redisconn.NewAddress(o.Redis)
 	if err != nil {
 		return nil, err
@@ -100,11 +98,6 @@ func keysOf(prefix string) keys {
 func (k *keys) version(number uint64) string { return fmt.Sprintf("%sversion:%d", k.begin, number) }
 func (k *keys) blob(sum string) string       { return k.begin + "blob:" + sum }
 
-// call returns a context with the deadline of one call of Redis.
-func call(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, callTimeout)
-}
-
 // isWrongType reports whether Redis refused a command because of the type of a key.
 func isWrongType(err error) bool { return err != nil && strings.Contains(err.Error(), "WRONGTYPE") }
 
@@ -117,7 +110,7 @@ func unavailable(err error) error {
 		return fmt.Errorf("a key of published rules in Redis was overwritten by a value of another type; delete the keys of {fleet} and koalagate publish --restore: %w", err)
 	}
 	if redisconn.TimedOut(err) {
-		return &awayError{fmt.Errorf("Redis does not answer within %v: %w: check its SLOWLOG, its load and the network", callTimeout, err)}
+		return &awayError{fmt.Errorf("Redis does not answer within %v: %w: check its SLOWLOG, its load and the network", redisconn.CallTimeout, err)}
 	}
 	if remedy := redisconn.Remedy(err); remedy != "" {
 		return &awayError{fmt.Errorf("Redis does not answer: %w: %s", err, remedy)}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 // Version returns the manifest of a version and the purpose of its signature, "" without one.
@@ -21,7 +23,7 @@ func (r *Records) Version(ctx context.Context, number uint64) (*Manifest, Purpos
 
 // readRecord returns the unchecked record of a version, empty if there is none.
 func (r *Records) readRecord(ctx context.Context, number uint64) ([]byte, error) {
-	ctx, cancel := call(ctx)
+	ctx, cancel := redisconn.Call(ctx)
 	defer cancel()
 	value, err := r.client.GetRange(ctx, r.keys.version(number), 0, maxManifest).Bytes()
 	if err != nil && !errors.Is(err, goredis.Nil) {
@@ -97,7 +99,7 @@ const maxHistory = 1000
 
 // numbers returns the numbers of the history, newest first.
 func (r *Records) numbers(ctx context.Context) ([]uint64, error) {
-	ctx, cancel := call(ctx)
+	ctx, cancel := redisconn.Call(ctx)
 	defer cancel()
 	texts, err := readHistory().Run(ctx, r.client, r.keys.all(), r.keys.arguments(maxHistory)...).StringSlice()
 	if err != nil {
@@ -114,7 +116,7 @@ func (r *Records) numbers(ctx context.Context) ([]uint64, error) {
 
 // checkPolicy returns an error if Redis may drop keys that have no expiry.
 func (r *Records) checkPolicy(ctx context.Context) error {
-	ctx, cancel := call(ctx)
+	ctx, cancel := redisconn.Call(ctx)
 	defer cancel()
 	text, err := r.memoryInfo(ctx)
 	if err != nil {
@@ -171,7 +173,7 @@ func (r *Records) Prune(ctx context.Context) error {
 	if err != nil || len(old) == 0 {
 		return err
 	}
-	ctx, cancel := call(ctx)
+	ctx, cancel := redisconn.Call(ctx)
 	defer cancel()
 	pipe := r.client.Pipeline()
 	for _, m := range old {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 // Proposal is a version to publish or to try.
@@ -105,7 +107,7 @@ func (r *Records) send(ctx context.Context, p *Proposal, m *Manifest, seen strin
 		signed = 1
 	}
 	value := record(p.Manifest, p.Signature)
-	ctx, cancel := call(ctx)
+	ctx, cancel := redisconn.Call(ctx)
 	defer cancel()
 	reply, err := propose().Run(ctx, r.client, r.keys.all(), r.keys.arguments(
 		m.Number, m.Before, value, p.Timeout.Milliseconds(), p.Quorum, list.String(), kind, length, follow, abort, seen, sumOf(value), signed)...).StringSlice()
@@ -170,7 +172,7 @@ type Outcome struct {
 
 // Outcome returns the outcome of a proposal.
 func (r *Records) Outcome(ctx context.Context, number uint64) (Outcome, error) {
-	ctx, cancel := call(ctx)
+	ctx, cancel := redisconn.Call(ctx)
 	defer cancel()
 	reply, err := readOutcome().Run(ctx, r.client, r.keys.all(), r.keys.arguments(number)...).StringSlice()
 	if err != nil {
@@ -222,7 +224,7 @@ func (r *Records) Enforce(ctx context.Context, number uint64, signature string) 
 	case purpose != InForce:
 		return refused("the signature of version %d is for %q; want %q", number, purpose, InForce)
 	}
-	ctx, cancel := call(ctx)
+	ctx, cancel := redisconn.Call(ctx)
 	defer cancel()
 	if err := enforce().Run(ctx, r.client, r.keys.all(), r.keys.arguments(number, sumOf(value), signature)...).Err(); err != nil {
 		return unavailable(err)

@@ -36,7 +36,7 @@ const MaxReport = 256 << 10
 // WriteTally replaces the tally of the instance with an id. It ends the trial if too many
 // requests would be newly refused. It does nothing if another version is on trial.
 func (r *Records) WriteTally(ctx context.Context, id string, t *Tally) error {
-	ctx, cancel := call(ctx)
+	ctx, cancel := redisconn.Call(ctx)
 	defer cancel()
 	if err := writeTally().Run(ctx, r.client, r.keys.all(), r.keys.arguments(t.Number, id, t.Requests, t.NewlyRefused, t.Report)...).Err(); err != nil {
 		return unavailable(err)
@@ -47,7 +47,7 @@ func (r *Records) WriteTally(ctx context.Context, id string, t *Tally) error {
 // Trial returns the last trial with the reports of all instances, nil if there was none
 // within the last day.
 func (r *Records) Trial(ctx context.Context) (*Trial, error) {
-	first, cancel := call(ctx)
+	first, cancel := redisconn.Call(ctx)
 	defer cancel()
 	reply, err := readTrial().Run(first, r.client, r.keys.all(), r.keys.arguments()...).StringSlice()
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *Records) Trial(ctx context.Context) (*Trial, error) {
 	}
 	ctx, cancel = context.WithTimeout(ctx, reportsTimeout)
 	defer cancel()
-	scan := redisconn.HashScan{Key: r.keys.begin + "reports", Page: 4, MaxBytes: MaxReport, Timeout: callTimeout} // a page is at most 1 MB
+	scan := redisconn.HashScan{Key: r.keys.begin + "reports", Page: 4, MaxBytes: MaxReport, Timeout: redisconn.CallTimeout} // a page is at most 1 MB
 	seen, size := make(map[string]bool), 0
 	for report, err := range scan.Fields(ctx, r.client) {
 		if err != nil {
@@ -85,7 +85,7 @@ const (
 	maxReports     = 1000
 	maxReportBytes = 64 << 20
 	maxID          = 64
-	reportsTimeout = 5 * callTimeout
+	reportsTimeout = 5 * redisconn.CallTimeout
 )
 
 // trialOf reads the reply of trial.lua; nil if there is no trial.
@@ -112,7 +112,7 @@ func trialOf(h []string) (*Trial, error) {
 // StopTrial ends the running trial and reports whether one ran. The version in force
 // stays.
 func (r *Records) StopTrial(ctx context.Context, why string) (bool, error) {
-	ctx, cancel := call(ctx)
+	ctx, cancel := redisconn.Call(ctx)
 	defer cancel()
 	stopped, err := stopTrial().Run(ctx, r.client, r.keys.all(), r.keys.arguments(why)...).Int()
 	if err != nil {

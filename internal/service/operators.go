@@ -68,7 +68,7 @@ func (s *Service) openExceptions() error {
 	o.Hide = s.identities.Hide
 	trail := audit.Options{Prefix: c.RedisPrefix, Host: host, Logger: s.logger}
 	if c.Redis != "" {
-		address, err := redisconn.NewAddress(connection(c, exceptionsTimeout))
+		address, err := redisconn.NewAddress(connection(c, redisconn.CallTimeout))
 		if err != nil {
 			return err
 		}
@@ -193,10 +193,8 @@ func (s *Service) operatorState() *adminapi.State {
 	}
 }
 
-// exceptionsTimeout bounds each dial, read and write of the connections for exceptions.
-const exceptionsTimeout = 2 * time.Second
-
-// connection returns the options of the connections to Redis that do not serve the counters.
+// connection returns the options of the connections to Redis that do not serve the counters. The
+// timeout bounds each dial, read and write.
 func connection(c *config.Config, timeout time.Duration) redisconn.Options {
 	r := redisOptions(c)
 	return redisconn.Options{

@@ -21,8 +21,6 @@ const (
 	Kept = 60
 	// expiry is the time for which a minute is kept in Redis.
 	expiry = (Kept + 5) * time.Minute
-	// callTimeout bounds one call of Redis.
-	callTimeout = 2 * time.Second
 	// MaxDocument is the maximum length of a document, in bytes. Longer ones are not
 	// written, and ignored where they are read.
 	MaxDocument = 64 << 10
@@ -63,7 +61,7 @@ func (r *Records) Write(ctx context.Context, kind string, minute int64, document
 	if len(document) > MaxDocument {
 		return fmt.Errorf("a document of %d bytes; want at most %d", len(document), MaxDocument)
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := redisconn.Call(ctx)
 	defer cancel()
 	return write.Run(ctx, r.client, []string{r.key(kind, minute)}, r.instance, document, expiry.Milliseconds()).Err()
 }
@@ -75,7 +73,9 @@ type Document struct {
 	Text     string
 }
 
-// Read returns the documents of the other instances about the minutes from first to last.
+// Read returns the documents of the other instances about the minutes from first to last, at
+// most the Kept latest of these minutes. It stops before the minute with which they would have
+// more than 64 MB. An error comes from Redis, and then none is returned.
 func (r *Records) Read(ctx context.Context, kind string, first, last int64) ([]Document, error) {
 	var list []Document
 	size := 0
@@ -94,9 +94,9 @@ func (r *Records) Read(ctx context.Context, kind string, first, last int64) ([]D
 	return list, nil
 }
 
-// minute reads one minute in pieces.
+// minute reads one minute in pieces, all of them in the time of one call.
 func (r *Records) minute(ctx context.Context, kind string, minute int64) ([]Document, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := redisconn.Call(ctx)
 	defer cancel()
 	var list []Document
 	seen := map[string]bool{r.instance: true}

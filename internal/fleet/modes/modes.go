@@ -24,8 +24,6 @@ import (
 const (
 	// interval is the time between two readings.
 	interval = time.Second
-	// callTimeout bounds one call of Redis.
-	callTimeout = 2 * time.Second
 	// expiry is the time for which the modes outlive the last one that was set.
 	expiry = 31 * 24 * time.Hour
 	// maxText is the maximum length of a door or a value in Redis, in bytes.
@@ -84,7 +82,7 @@ func New(o Options) *Keeper {
 // Set sets modes by door at all instances, at this one at once. With an error it is unknown
 // whether they follow.
 func (k *Keeper) Set(ctx context.Context, modes map[string]string) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := redisconn.Call(ctx)
 	defer cancel()
 	name := rand.Text()[:nameLength]
 	arguments := []any{expiry.Milliseconds()}
@@ -114,7 +112,7 @@ func (k *Keeper) Run(ctx context.Context) {
 
 // read applies the modes that are new, and undoes those that are not in Redis any more.
 func (k *Keeper) read(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := redisconn.Call(ctx)
 	defer cancel()
 	k.mu.Lock()
 	defer k.mu.Unlock()
