@@ -38,13 +38,14 @@ func Replace(path string, content []byte) (err error) {
 	if err := os.Rename(next.Name(), target); err != nil {
 		return err
 	}
-	syncFolder(folder)
+	SyncFolder(folder)
 	return nil
 }
 
-// syncFolder writes the entries of a folder to disk. Not all file systems can: the file has been
-// replaced in any case, so that an error must not say otherwise.
-func syncFolder(path string) {
+// SyncFolder writes the entries of a folder to disk, so that renamed files keep their new names
+// over a power failure. Not all file systems can: a file has been replaced in any case, so that an
+// error must not say otherwise.
+func SyncFolder(path string) {
 	folder, err := os.Open(path) //nolint:gosec // of a file that the operator names
 	if err != nil {
 		return

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/koalagate/koalagate/internal/atomicfile"
 )
 
 // folder is the folder in which an instance keeps the version that it decides by, for a
@@ -34,7 +36,7 @@ func folderIn(stateDir string) folder {
 
 func (f folder) path(name string) string { return filepath.Join(string(f), name) }
 
-// write replaces a file atomically.
+// write replaces a file atomically. It lasts over a power failure once the folder is synced.
 func (f folder) write(name string, content []byte) error {
 	next := f.path(name + temporaryEnd)
 	file, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode) //nolint:gosec // the folder belongs to the operator
@@ -85,11 +87,15 @@ func (f folder) saveHighest(number uint64) error {
 	if err := os.MkdirAll(string(f), folderMode); err != nil {
 		return err
 	}
-	return f.write(highestFile, []byte(strconv.FormatUint(number, 10)+"\n"))
+	if err := f.write(highestFile, []byte(strconv.FormatUint(number, 10)+"\n")); err != nil {
+		return err
+	}
+	atomicfile.SyncFolder(string(f))
+	return nil
 }
 
-// save keeps a version. The blobs are written first, so that a crash leaves the former
-// version or this one.
+// save keeps a version. The blobs are on disk first, so that a crash or a power failure leaves
+// the former version or this one.
 func (f folder) save(value []byte, contents Contents) error {
 	if f == "" {
 		return nil
@@ -105,9 +111,11 @@ func (f folder) save(value []byte, contents Contents) error {
 			return err
 		}
 	}
+	atomicfile.SyncFolder(string(f))
 	if err := f.write(versionFile, value); err != nil {
 		return err
 	}
+	atomicfile.SyncFolder(string(f))
 	entries, err := os.ReadDir(string(f))
 	if err != nil {
 		return err
