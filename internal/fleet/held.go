@@ -57,7 +57,8 @@ func (m *Member) Known() uint64 {
 // number counts again, for instances that have not seen it, too. It does not bring it into
 // force. One instance at a time does so.
 func (m *Member) writeBack(ctx context.Context) error {
-	v, r := m.active(), m.o.Records
+	r := m.o.Records
+	v, value := m.activeRecord()
 	ctx, cancel := context.WithTimeout(ctx, firstTimeout)
 	defer cancel()
 	err := r.client.SetArgs(ctx, r.keys.begin+"writer", m.id, goredis.SetArgs{Mode: "NX", TTL: firstTimeout}).Err()
@@ -67,7 +68,7 @@ func (m *Member) writeBack(ctx context.Context) error {
 	case err != nil:
 		return unavailable(err)
 	}
-	_, text, err := cutRecord(v.value)
+	_, text, err := cutRecord(value)
 	if err == nil {
 		err = m.sendHeld(ctx, text)
 	}
@@ -78,13 +79,21 @@ func (m *Member) writeBack(ctx context.Context) error {
 	for _, b := range v.manifest.Blobs() {
 		pipe.Persist(ctx, r.keys.blob(b.Sum))
 	}
-	pipe.SetArgs(ctx, r.keys.version(v.manifest.Number), v.value, goredis.SetArgs{Mode: "NX"})
+	pipe.SetArgs(ctx, r.keys.version(v.manifest.Number), value, goredis.SetArgs{Mode: "NX"})
 	pipe.ZAdd(ctx, r.keys.history, goredis.Z{Score: float64(v.manifest.Number), Member: v.manifest.Number})
 	pipe.Del(ctx, r.keys.begin+"writer")
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, goredis.Nil) { // it is there
 		return unavailable(err)
 	}
 	return nil
+}
+
+// activeRecord returns the current version, which must exist, and its record, which changes when
+// a heartbeat shows another signature.
+func (m *Member) activeRecord() (*version, []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.current, m.current.value
 }
 
 // Changes returns the differences between two versions. A version that this instance has not

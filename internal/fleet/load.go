@@ -17,7 +17,7 @@ import (
 // version is a version that was loaded.
 type version struct {
 	manifest *Manifest
-	value    []byte  // the record in Redis
+	value    []byte  // the record in Redis; once the version is loaded, it changes under Member.mu, as purpose does
 	sum      string  // of its manifest, as in State
 	purpose  Purpose // of its signature
 	// contents are nil if the folder keeps them.

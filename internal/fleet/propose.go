@@ -55,7 +55,10 @@ func (m *Member) sendHeld(ctx context.Context, text []byte) error {
 		if err != nil {
 			return err
 		}
-		if content := m.Held(ctx, b); !has && content != nil {
+		if has {
+			continue // Held may read and hash a file of 50 MB
+		}
+		if content := m.Held(ctx, b); content != nil {
 			if err := m.o.Records.WriteBlob(ctx, b, strings.NewReader(string(content))); err != nil {
 				return err
 			}

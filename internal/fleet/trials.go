@@ -19,7 +19,8 @@ type Trial struct {
 	// Then and AbortAbove are as in TrialOptions.
 	Then       string
 	AbortAbove float64
-	// Reports come from the instances. They may be hostile, like all that Redis holds.
+	// Reports come from the instances; TrialHead leaves them out. They may be hostile, like all
+	// that Redis holds.
 	Reports [][]byte
 }
 
@@ -44,20 +45,25 @@ func (r *Records) WriteTally(ctx context.Context, id string, t *Tally) error {
 	return nil
 }
 
-// Trial returns the last trial with the reports of all instances, nil if there was none
+// TrialHead returns the last trial without the reports of the instances, nil if there was none
 // within the last day.
-func (r *Records) Trial(ctx context.Context) (*Trial, error) {
-	first, cancel := redisconn.Call(ctx)
+func (r *Records) TrialHead(ctx context.Context) (*Trial, error) {
+	ctx, cancel := redisconn.Call(ctx)
 	defer cancel()
-	reply, err := readTrial().Run(first, r.client, r.keys.all(), r.keys.arguments()...).StringSlice()
+	reply, err := readTrial().Run(ctx, r.client, r.keys.all(), r.keys.arguments()...).StringSlice()
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	t, err := trialOf(reply)
+	return trialOf(reply)
+}
+
+// Trial is TrialHead with the reports of all instances, which may be 64 MB.
+func (r *Records) Trial(ctx context.Context) (*Trial, error) {
+	t, err := r.TrialHead(ctx)
 	if t == nil || err != nil {
 		return nil, err
 	}
-	ctx, cancel = context.WithTimeout(ctx, reportsTimeout)
+	ctx, cancel := context.WithTimeout(ctx, reportsTimeout)
 	defer cancel()
 	scan := redisconn.HashScan{Key: r.keys.begin + "reports", Page: 4, MaxBytes: MaxReport, Timeout: redisconn.CallTimeout} // a page is at most 1 MB
 	seen, size := make(map[string]bool), 0
@@ -97,10 +103,10 @@ func trialOf(h []string) (*Trial, error) {
 	if t.Number == 0 {
 		return nil, nil
 	}
-	if t.State != "running" && t.State != "aborted" { // whatever else the key has
+	if t.State != trialRunning && t.State != "aborted" { // whatever else the key has
 		t.State = "ended"
 	}
-	if t.Then != "enforce" && t.Then != "keep" && t.Then != "ask" {
+	if !isSequel(t.Then) {
 		t.Then = ""
 	}
 	if share, err := strconv.ParseFloat(h[6], 64); err == nil && share >= 0 && share <= 100 { // "" is 0: never

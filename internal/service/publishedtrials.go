@@ -50,7 +50,7 @@ func (r *trials) follow(ctx context.Context) {
 func (r *trials) beginPublished(ctx context.Context, wanted *fleet.Tried) error {
 	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
 	defer cancel()
-	now, err := r.s.app.Member().Records().Trial(ctx)
+	now, err := r.s.app.Member().Records().TrialHead(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -73,7 +73,7 @@ func (r *trials) endPublished(ctx context.Context, current *runningTrial) {
 	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
 	defer cancel()
 	state, detail := trial.Ended, "it is not in Redis any more"
-	if now, err := r.s.app.Member().Records().Trial(ctx); err == nil && now != nil && now.Number == current.head.Version && now.State != trial.Running {
+	if now, err := r.s.app.Member().Records().TrialHead(ctx); err == nil && now != nil && now.Number == current.head.Version && now.State != trial.Running {
 		state, detail = now.State, now.Detail
 	}
 	r.end(state, detail) //nolint:contextcheck // the last tally is written although the caller has left
