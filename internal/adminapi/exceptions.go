@@ -127,11 +127,11 @@ func (s *server) addExceptions(w http.ResponseWriter, r *http.Request) error {
 		shown := s.Exceptions.Shown(&added[i])
 		s.record(r, "exception add", exceptionText(&shown))
 	}
-	if err := s.liftBans(r, added); err != nil {
-		return err
-	}
 	if n := len(added); n > maxRecorded {
 		s.record(r, "exception add", fmt.Sprintf("%d exceptions in one request; the first %d are above", n, maxRecorded))
+	}
+	if err := s.liftBans(r, added); err != nil {
+		return err
 	}
 	for i := range added {
 		if err := pace.Step(r.Context()); err != nil {

@@ -26,8 +26,14 @@ func (s *server) overtaken(ctx context.Context, m *fleet.Member, manifest string
 }
 
 // overtakenLater returns the detail of a proposal with a number that another version overtook
-// while the instances answered, with what that one changes.
+// while the instances answered, with what that one changes. To compare two versions takes seconds
+// of a processor, so that this needs the place; without it the detail stands alone.
 func (s *server) overtakenLater(ctx context.Context, m *fleet.Member, number uint64, detail string) string {
+	free := s.line.take(ctx, readerWait)
+	if free == nil {
+		return detail
+	}
+	defer free()
 	mine, _, err := m.Records().Version(ctx, number)
 	if err != nil {
 		return detail
