@@ -197,7 +197,7 @@ type RulesEvent struct {
 // RulesEventOf returns the event about a state of the rules.
 func RulesEventOf(s *reload.State) *RulesEvent {
 	e := &RulesEvent{
-		At: time.Now().UTC(), Ready: s.Generation > 0 && s.Unready == "", Reason: s.Unready,
+		At: time.Now().UTC(), Ready: s.IsReady(), Reason: s.Unready,
 		Generation: s.Generation, Hash: s.Hash, Rules: s.Rules, LastError: s.LastError, Changes: s.Changes,
 	}
 	if r := s.Release; r != nil {

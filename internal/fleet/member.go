@@ -272,7 +272,7 @@ func (m *Member) describe() Instance {
 	if s.Release != nil {
 		one.Version = s.Release.Version
 	}
-	if s.Generation == 0 || s.Unready != "" {
+	if !s.IsReady() {
 		one.State = "not_ready"
 	}
 	return one

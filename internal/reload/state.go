@@ -35,6 +35,9 @@ type State struct {
 	SavedAt  time.Time // when restored rules were saved; zero if none were restored
 }
 
+// IsReady reports whether the service can serve by the active rules.
+func (s *State) IsReady() bool { return s.Generation > 0 && s.Unready == "" }
+
 // Fault is what keeps an instance from following the rules.
 type Fault string
 

@@ -2,6 +2,7 @@ package service
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -48,11 +49,13 @@ func (l *decisionLog) open(c *config.Config, m *metrics.Metrics) error {
 
 // instanceName returns the name of this instance: the machine's name, and the process.
 func instanceName() string {
-	name, err := os.Hostname()
-	if err != nil {
-		name = "unknown"
-	}
-	return fmt.Sprintf("%s:%d", name, os.Getpid())
+	return fmt.Sprintf("%s:%d", cmp.Or(hostName(), "unknown"), os.Getpid())
+}
+
+// hostName returns the machine's name, "" if the system does not know it.
+func hostName() string {
+	name, _ := os.Hostname() // "" is shown as such
+	return name
 }
 
 const (

@@ -244,7 +244,7 @@ func (s *Service) observeRules() func(reload.State) {
 	m := s.metrics
 	return func(now reload.State) {
 		if s.front != nil {
-			s.front.SetServing(isReady(&now))
+			s.front.SetServing(now.IsReady())
 		}
 		s.traffic.SendState(traffic.EventRules, adminapi.RulesEventOf(&now))
 		if r := now.Release; r != nil {

@@ -3,8 +3,6 @@ package service
 import (
 	"context"
 	"maps"
-	"os"
-	"strconv"
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
@@ -63,10 +61,9 @@ func (s *Service) openExceptions() error {
 		return err
 	}
 	o := exceptions.Options{Max: c.MaxExceptions, Prefix: c.RedisPrefix, PublicKey: key, Limits: s.limitsOf(), Logger: s.logger}
-	host, _ := os.Hostname() // "" is shown as such
-	s.identities = identities.New(identities.Options{Mask: s.decisions.mask, Instance: host + ":" + strconv.Itoa(os.Getpid())})
+	s.identities = identities.New(identities.Options{Mask: s.decisions.mask, Instance: instanceName()})
 	o.Hide = s.identities.Hide
-	trail := audit.Options{Prefix: c.RedisPrefix, Host: host, Logger: s.logger}
+	trail := audit.Options{Prefix: c.RedisPrefix, Host: hostName(), Logger: s.logger}
 	if c.Redis != "" {
 		address, err := redisconn.NewAddress(connection(c, redisconn.CallTimeout))
 		if err != nil {
@@ -185,10 +182,9 @@ func trafficTotals(m *metrics.Metrics) traffic.Totals {
 func (s *Service) operatorState() *adminapi.State {
 	r := s.app.Rules()
 	now := s.status(r)
-	host, _ := os.Hostname() // "" is shown as such
 	return &adminapi.State{
 		Ready: now.Ready, Reason: now.Reason, Generation: r.Generation, Hash: r.Hash, Rules: r.Rules, LoadedAt: r.LoadedAt.UTC(),
-		LastError: r.LastError, Fault: r.Fault, Release: r.Release, Store: now.Store, StoreError: now.StoreError, Program: s.version.Version, Host: host,
+		LastError: r.LastError, Fault: r.Fault, Release: r.Release, Store: now.Store, StoreError: now.StoreError, Program: s.version.Version, Host: hostName(),
 		Published: s.app.Member() != nil, Signed: s.config.PublishPublicKey != "", FleetModes: s.fleetModes != nil, Now: s.exceptions.Now().UTC(),
 	}
 }

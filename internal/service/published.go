@@ -59,7 +59,7 @@ func publicKey(c *config.Config) (fleet.PublicKey, error) {
 
 // describe returns a function that describes the instance for the fleet.
 func (s *Service) describe(c *config.Config) func() fleet.Instance {
-	host, _ := os.Hostname() // "" is shown as such
+	host := hostName()
 	return func() fleet.Instance {
 		one := fleet.Instance{Host: host, PID: os.Getpid(), Program: s.version.Version, Store: storeOf(c), Modes: make(map[string]string)}
 		if s.app != nil {

@@ -19,8 +19,10 @@ const endGrace = 500 * time.Millisecond
 
 // Run serves until a signal arrives on stop or a part fails, drains, and closes the
 // service. A second signal on stop ends it at once, with an error. Each signal on
-// hangup reloads the rules and reopens the decision log. Run returns at the latest
-// drain_timeout and endGrace after the first signal, whatever callers keep open.
+// hangup reloads the rules and reopens the decision log. Run waits for callers until
+// drain_timeout and endGrace after the first signal at the latest, whatever they keep open.
+// After that, and after a second signal, it closes the service: if Redis hangs, the calls of
+// Redis that are under way still have their time, some seconds.
 func (s *Service) Run(ctx context.Context, stop, hangup <-chan os.Signal) error {
 	defer s.Close()
 	running, cancel := context.WithCancel(ctx)

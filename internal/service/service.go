@@ -147,7 +147,7 @@ func (s *Service) open(ctx context.Context, o *Options) (err error) {
 		return err
 	}
 	rules := s.app.Rules()
-	s.front.SetServing(isReady(&rules))
+	s.front.SetServing(rules.IsReady())
 	s.web = newHTTPServer(countAnswers(closeWhileDraining(s.httpDoors(), &s.draining), metrics.HTTP, s.metrics), c, c.HTTPSendTimeout, s.logger)
 	s.web.ConnContext = newHTTPWaits(limits.http, c.HTTPMaxConnectionsPerPeer).connect
 	s.admin = newHTTPServer(countAnswers(s.adminPages(), metrics.Admin, s.metrics), c, profileTimeout, s.logger)

@@ -51,7 +51,7 @@ func (s *Service) status(r reload.State) admin.Status {
 // status describes the rules, the store and the drain.
 func status(r reload.State, store, storeFault string, isDraining bool) admin.Status {
 	now := admin.Status{
-		Ready: isReady(&r) && !isDraining, Release: r.Release, Generation: r.Generation, Hash: r.Hash, Rules: r.Rules,
+		Ready: r.IsReady() && !isDraining, Release: r.Release, Generation: r.Generation, Hash: r.Hash, Rules: r.Rules,
 		LoadedAt: r.LoadedAt, Changes: r.Changes, LastError: r.LastError, Store: store, StoreError: storeFault,
 	}
 	if r.Restored {
@@ -67,6 +67,3 @@ func status(r reload.State, store, storeFault string, isDraining bool) admin.Sta
 	}
 	return now
 }
-
-// isReady reports whether the service can serve by its rules.
-func isReady(r *reload.State) bool { return r.Generation > 0 && r.Unready == "" }
