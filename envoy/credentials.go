@@ -29,26 +29,27 @@ func isComplete(ctx context.Context) bool {
 	return conn != nil && conn.held.Load() == 0
 }
 
-// connOf returns the connection of a call, nil if it is not metered.
-func connOf(ctx context.Context) *meteredConn {
-	if p, ok := peer.FromContext(ctx); ok {
-		if info, ok := p.AuthInfo.(meteredInfo); ok {
-			return info.conn
-		}
+// infoOf returns what the handshake left of the connection of a call, the zero value if that is
+// not metered.
+func infoOf(ctx context.Context) meteredInfo {
+	p, found := peer.FromContext(ctx)
+	if !found {
+		return meteredInfo{}
 	}
-	return nil
+	info, _ := p.AuthInfo.(meteredInfo)
+	return info
 }
+
+// connOf returns the connection of a call, nil if it is not metered.
+func connOf(ctx context.Context) *meteredConn { return infoOf(ctx).conn }
 
 // CertificateOf returns the certificate of a call's peer in DER form, nil without one.
 func CertificateOf(ctx context.Context) []byte {
-	if p, ok := peer.FromContext(ctx); ok {
-		if info, ok := p.AuthInfo.(meteredInfo); ok {
-			if tls, ok := info.AuthInfo.(credentials.TLSInfo); ok && len(tls.State.PeerCertificates) > 0 {
-				return tls.State.PeerCertificates[0].Raw
-			}
-		}
+	tls, isTLS := infoOf(ctx).AuthInfo.(credentials.TLSInfo)
+	if !isTLS || len(tls.State.PeerCertificates) == 0 {
+		return nil
 	}
-	return nil
+	return tls.State.PeerCertificates[0].Raw
 }
 
 // ServerHandshake does the handshake and returns the metered connection.

@@ -3,8 +3,6 @@ package envoy
 import (
 	"context"
 	"sync/atomic"
-
-	"google.golang.org/grpc/peer"
 )
 
 // Waits counts the calls of a connection that wait for their turns at the same time:
@@ -30,13 +28,9 @@ func (w *Waits) Leave() { w.waiting.Add(-1) }
 // WaitsOf returns the counter of the connection of a call; nil if the call does not
 // belong to a front.
 func WaitsOf(ctx context.Context) *Waits {
-	p, ok := peer.FromContext(ctx)
-	if !ok {
+	conn := connOf(ctx)
+	if conn == nil {
 		return nil
 	}
-	info, ok := p.AuthInfo.(meteredInfo)
-	if !ok {
-		return nil
-	}
-	return &info.conn.waits
+	return &conn.waits
 }

@@ -232,11 +232,7 @@ func (c *call) settle() {
 		}
 		s.Hits, s.HasHits = uint64(used), true
 	}
-	for _, a := range c.question.Request.Args {
-		if _, stated := s.Response.Get(a.Key); strings.HasPrefix(a.Key, rules.ResponsePrefix) && !stated {
-			s.Response.Set(a.Key, a.Value)
-		}
-	}
+	door.StateResponse(s.Response, c.question.Request.Args)
 	c.replySettled(s, c.server.gate.Engine.Settle)
 }
 

@@ -86,20 +86,20 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	e.ctx = ctx
 	returned := false
 	defer func() {
-		if !returned && e.status == 0 {
-			e.status = http.StatusInternalServerError // net/http closes the connection
-		}
-		e.end(false)
+		e.end(false, !returned)
 	}()
 	next.ServeHTTP(e, r.WithContext(context.WithValue(ctx, endingKey{}, e)))
 	returned = true
 }
 
 // end settles the receipt, once. A connection that was taken over is settled when it is
-// closed.
-func (e *ending) end(closed bool) {
+// closed, which another goroutine may do. panicked reports that the handler ended by a panic.
+func (e *ending) end(closed, panicked bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if panicked && e.status == 0 {
+		e.status = http.StatusInternalServerError // net/http closes the connection
+	}
 	if e.settled || e.hijacked && !closed {
 		return
 	}
@@ -176,6 +176,6 @@ type takenOver struct {
 
 // Close closes the connection and settles the receipt.
 func (c *takenOver) Close() error {
-	defer c.ending.end(true)
+	defer c.ending.end(true, false)
 	return c.Conn.Close()
 }

@@ -173,11 +173,7 @@ func (c *call) settle(ctx context.Context, i int) error {
 		if d.hasHits && !s.HasHits && d.hits <= engine.MaxHits {
 			s.Hits, s.HasHits = d.hits, true
 		}
-		for _, e := range c.message.entriesOf(j) {
-			if _, stated := s.Response.Get(e.Key); strings.HasPrefix(e.Key, rules.ResponsePrefix) && !stated {
-				s.Response.Set(e.Key, e.Value)
-			}
-		}
+		door.StateResponse(s.Response, c.message.entriesOf(j))
 	}
 	_, err := c.server.gate.Engine.Settle(ctx, s)
 	return c.server.explainReceipt(err)

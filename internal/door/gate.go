@@ -16,6 +16,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -172,6 +173,20 @@ type kept struct {
 // Keep keeps a copy of the request of input i, from which set derives parameters after the call.
 func (q *Question) Keep(i int, set *rules.Set) {
 	q.kept = append(q.kept, kept{i, set, q.Request.Keep(set)})
+}
+
+// StateResponse sets the parameters of a response that entries of a call state: those whose names
+// begin with rules.ResponsePrefix. The first entry with a name counts, as with all arguments.
+func StateResponse(response *rules.Params, entries []mapping.Entry) {
+	for i := range entries {
+		e := &entries[i]
+		if !strings.HasPrefix(e.Key, rules.ResponsePrefix) {
+			continue
+		}
+		if _, stated := response.Get(e.Key); !stated {
+			response.Set(e.Key, e.Value)
+		}
+	}
 }
 
 // Kept returns the request of input i that was kept for set; nil without one.
