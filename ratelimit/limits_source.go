@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"github.com/koalagate/koalagate/engine"
@@ -15,6 +16,7 @@ import (
 // and the path of their limit as their name.
 type limitRules struct {
 	options *imported.Options
+	loading sync.Mutex
 	current atomic.Pointer[setRules]
 }
 
@@ -60,16 +62,28 @@ func (r *limitRules) of(set *envoylimits.Set, l *envoylimits.Limit, way int) *ru
 	if l.Number < 0 {
 		return r.compile(l, way)
 	}
-	current := r.current.Load()
-	s := current.find(set)
+	s := r.current.Load().find(set)
 	if s == nil {
-		s = r.compileSet(set)
-		if current != nil {
-			s.before = &setRules{set: current.set, list: current.list, limits: current.limits}
-		}
-		r.current.Store(s)
+		s = r.load(set)
 	}
 	return s.list[l.Number][way]
+}
+
+// load makes the rules of a set the current ones. Of several calls that are the first to meet a
+// set, one compiles it: what keeps one of its rules still finds the limit.
+func (r *limitRules) load(set *envoylimits.Set) *setRules {
+	r.loading.Lock()
+	defer r.loading.Unlock()
+	current := r.current.Load()
+	if s := current.find(set); s != nil {
+		return s
+	}
+	s := r.compileSet(set)
+	if current != nil {
+		s.before = &setRules{set: current.set, list: current.list, limits: current.limits}
+	}
+	r.current.Store(s)
+	return s
 }
 
 // compileSet returns the rules of a set.

@@ -41,17 +41,17 @@ const (
 	spareTime = 10 * time.Minute
 )
 
-// Options configure Records. Redis and Prefix are required.
+// Options configure Records. Redis, Prefix and MaxVersionBytes are required.
 type Options struct {
 	// Redis is the Redis of the counters. Its Timeout is not used.
 	Redis redisconn.Options
 	// Prefix is the prefix of all keys.
 	Prefix string
 	// MaxVersionBytes is the maximum size of a version, in bytes. A larger one is
-	// refused before it is read.
+	// refused before it is read; 0 refuses all that have any content.
 	MaxVersionBytes int64
-	// Keep is the number of versions that stay in Redis, in addition to the one in force
-	// and its predecessor.
+	// Keep is the number of versions that stay in Redis, the one in force included; at least
+	// that one and its predecessor do.
 	Keep int
 	// PublicKey verifies signatures; nil accepts versions with and without one.
 	PublicKey PublicKey
