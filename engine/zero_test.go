@@ -182,7 +182,7 @@ func TestUnknownModesEnforce(t *testing.T) {
 	}
 }
 
-// rescueOnly answers as if Redis were unavailable.
+// An unknown policy refuses while Redis is unavailable, as FailDeny does.
 func TestUnknownPoliciesDeny(t *testing.T) {
 	set := parse(t, withResults(`rule : [count] [uid=+] [time=60; count=9;] [result=2; return=7]`), rules.Options{})
 	for _, policy := range []rules.FailPolicy{rules.FailDeny, rules.FailDeny + 1, 99} {

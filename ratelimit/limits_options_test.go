@@ -115,7 +115,7 @@ func importLimits(t *testing.T, change func(*limitOptions, *clock)) *importedDoo
 	return i
 }
 
-// descriptor returns a descriptor of one entry.
+// oneEntry returns a descriptor of one entry.
 func oneEntry(key string) *extv3.RateLimitDescriptor {
 	return &extv3.RateLimitDescriptor{Entries: []*extv3.RateLimitDescriptor_Entry{{Key: key, Value: "x"}}}
 }

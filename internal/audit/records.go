@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// callTimeout bounds one call of Redis: the operator waits for it.
+	// callTimeout bounds writing a change, and reading all of them: the operator waits for it.
 	callTimeout = time.Second
 	// expiry is the time for which the trail outlives its last change.
 	expiry = 31 * 24 * time.Hour

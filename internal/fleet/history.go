@@ -144,18 +144,10 @@ func (r *Records) memoryInfo(ctx context.Context) (string, error) {
 
 // dropsKeys reads the policy from the text of INFO memory, and reports whether Redis may
 // drop keys without an expiry.
-func dropsKeys(info string) (policy string, drops bool) {
-	limit := ""
-	for line := range strings.Lines(info) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		switch name {
-		case "maxmemory":
-			limit = value
-		case "maxmemory_policy":
-			policy = value
-		}
-	}
-	return policy, limit != "0" && strings.HasPrefix(policy, "allkeys-")
+func dropsKeys(text string) (policy string, drops bool) {
+	info := redisconn.ParseInfo(text)
+	policy = info["maxmemory_policy"]
+	return policy, info["maxmemory"] != "0" && strings.HasPrefix(policy, "allkeys-")
 }
 
 // Prune removes the versions beyond the history that is kept. Blobs that no kept version

@@ -1,4 +1,3 @@
-// Package koalagate_test tests the public API, and the house rules of the whole tree.
 package tree
 
 import (

@@ -116,9 +116,9 @@ func slotOfCall(c *redis.Call) (slot uint16, one bool) {
 }
 
 // corrected returns an attempt as one on the whole Cluster. Each node has its own breaker
-// and trips, so only a failed refresh of the slot map is a trip of the whole. An error of one node shows nothing about the others. A call that was not
-// sent because all nodes are unreachable failed for the nodes' reason, not for lack
-// of time in this call.
+// and trips, so only a failed refresh of the slot map is a trip of the whole. An error of
+// one node shows nothing about the others. A call that was not sent because all nodes are
+// unreachable failed for the nodes' reason, not for lack of time in this call.
 func corrected(attempt store.Attempt, err error) store.Attempt {
 	if err == nil {
 		return attempt

@@ -8,7 +8,7 @@ import (
 
 // A counter is the state of one rule and one subject. Its zero value is a counter
 // on which nothing was counted. Each method has a type of its own: window, daily,
-// slide and bucket. The Lua files in redis/lua have the same arithmetic under the
+// slide, bucket and holds. The Lua files in redis/lua have the same arithmetic under the
 // names of the methods.
 //
 // A counter neither reads a clock nor stores thresholds: each call passes both, so

@@ -10,8 +10,8 @@
 // (spill.go), and counters that have ended are swept as the store is used (sweep.go).
 // Assign assigns shares of limits to gateways that decide by themselves (assign.go); lent.go
 // has the counters of which shares are assigned, and shares.go the arithmetic.
-// Seed takes over what another store answered: refusals and bans (seed.go) and other
-// states (last.go).
+// Seed takes over what another store answered: refusals and bans, and the last states of
+// other counters (seed.go). Copy takes over the counters of another Store (copy.go).
 package memory
 
 import (

@@ -268,7 +268,7 @@ func BenchmarkSeed(b *testing.B) {
 	}
 }
 
-// evaluate evaluates an operation of one rule.
+// evaluateOne evaluates an operation of one rule.
 func evaluateOne(t testing.TB, m *Store, op store.Op, r store.Rule) store.Answers {
 	t.Helper()
 	var a store.Answers

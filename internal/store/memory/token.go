@@ -137,7 +137,7 @@ func (b *bucket) ban(int64) {}
 
 func (b *bucket) giveBack(c *taken, t *moment) { b.refill(c, c.window.hits, t) }
 
-// amend takes n more tokens, below empty if need be, or gives -n back.
+// amend takes n more tokens, below empty if there are too few, or gives -n back.
 func (b *bucket) amend(c *taken, n int64, t *moment) {
 	r, unit := c.rule, c.rule.Time*1000
 	switch {
@@ -149,7 +149,7 @@ func (b *bucket) amend(c *taken, n int64, t *moment) {
 	}
 }
 
-// restore gives back n units of a take, less the units that would have overflowed since
+// refill gives back n units of a take, less the units that would have overflowed since
 // if nobody else had taken. It may refuse too much for a while, never too little.
 func (b *bucket) refill(c *taken, n int64, t *moment) {
 	r := &c.rule

@@ -41,10 +41,10 @@ func (s *server) exchange(ctx context.Context, bundles []*bundle) {
 		asking := s.command(ctx, bundles)
 		var refused error
 		began := time.Now()
-		switch s.flying.Add(1); {
-		case len(bundles) == 1 && !asking:
+		s.flying.Add(1)
+		if len(bundles) == 1 && !asking {
 			_ = s.client.Process(ctx, bundles[0].sent) // cheaper than a pipeline
-		default:
+		} else {
 			refused = pipe(ctx, s.client, bundles)
 		}
 		s.flying.Add(-1)

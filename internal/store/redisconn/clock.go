@@ -42,7 +42,7 @@ func readEvicted(ctx context.Context, client goredis.UniversalClient) int64 {
 	if err != nil {
 		return -1
 	}
-	n, err := strconv.ParseInt(parseInfo(text)["evicted_keys"], 10, 64)
+	n, err := strconv.ParseInt(ParseInfo(text)["evicted_keys"], 10, 64)
 	if err != nil {
 		return -1
 	}

@@ -24,7 +24,7 @@ func Inspect(ctx context.Context, client goredis.UniversalClient) ([]Finding, er
 	if err != nil {
 		return denial("INFO", err)
 	}
-	list := checkInfo(parseInfo(text))
+	list := checkInfo(ParseInfo(text))
 	settings, err := client.ConfigGet(ctx, "*").Result()
 	if err != nil {
 		more, err := denial("CONFIG GET", err)
@@ -33,8 +33,8 @@ func Inspect(ctx context.Context, client goredis.UniversalClient) ([]Finding, er
 	return append(list, checkSettings(settings)...), nil
 }
 
-// parseInfo returns the values in a reply of INFO by their names.
-func parseInfo(text string) map[string]string {
+// ParseInfo returns the values in a reply of INFO by their names.
+func ParseInfo(text string) map[string]string {
 	info := make(map[string]string)
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
