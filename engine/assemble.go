@@ -276,8 +276,14 @@ func (v *evaluation) policy(op Op, i int) rules.FailPolicy {
 	if decider >= 0 && (op == Take || op == Browse) {
 		reached = reached[:decider+1]
 	}
+	return v.strictest(reached)
+}
+
+// strictest returns the strictest policy of rules, nil for the ad-hoc rule of an override,
+// without shadow rules and marked rules.
+func (v *evaluation) strictest(list []*rules.Rule) rules.FailPolicy {
 	strictest := rules.FailAllow
-	for _, rule := range reached {
+	for _, rule := range list {
 		if rule == nil || rule.Enforced() {
 			strictest = max(strictest, v.failOf(rule))
 		}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/store"
@@ -40,7 +41,7 @@ const (
 	AssignNone  AssignmentKind = iota // the limits cannot be shared: Rule and Word, or Reason, say why
 	AssignKeep                        // what the gateway has, until it ends
 	AssignSpent                       // nothing is left now; a share or AssignDeny stays until it ends
-	AssignAllow                       // allow all: no limit concerns them, or the door does not enforce
+	AssignAllow                       // allow all: no limit concerns them, the door does not enforce, or a policy while Redis is unavailable
 	AssignDeny                        // deny all, for Lasts
 	AssignShare                       // a bucket of Burst hits that Tokens refill every Seconds
 
@@ -153,7 +154,11 @@ func (e *Engine) assign(ctx context.Context, v *evaluation, u *Usage) (*Assignme
 	if err != nil {
 		return nil, err
 	}
-	return assignmentOf(&a, by, u), nil
+	q := assignmentOf(&a, by, u)
+	if a.Reason == store.StrictRefuses || a.Reason == store.LenientPasses {
+		v.applyPolicy(q, by, u)
+	}
+	return q, nil
 }
 
 var errNoShares = errors.New("engine: the store cannot share limits")
@@ -201,6 +206,19 @@ func (m *matchedInput) shared(all []store.Rule) (counters []store.Rule, by []*ru
 		return nil, nil, &Assignment{Kind: AssignNone, Rule: by[store.MaxCounted], Reason: "too many rules limit the bucket"}
 	}
 	return counters, by, nil
+}
+
+// applyPolicy changes the answer that policies give while Redis is unavailable, because of
+// these rules. By `gateway`, what the gateway has ends, and then it decides by itself.
+func (v *evaluation) applyPolicy(a *Assignment, by []*rules.Rule, u *Usage) {
+	policy := v.strictest(by)
+	a.Rule, a.Lasts = by[slices.IndexFunc(by, func(r *rules.Rule) bool { return v.failOf(r) == policy })], u.Lasts
+	switch policy {
+	case rules.FailAllow:
+		a.Kind = AssignAllow
+	case rules.FailDeny:
+		a.Kind = AssignDeny
+	}
 }
 
 // assignmentOf returns the answer of the store about these rules.

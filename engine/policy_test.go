@@ -2,7 +2,9 @@ package engine_test
 
 import (
 	"context"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store"
@@ -115,6 +117,62 @@ rule : [direct] [black=1] [time=1; count=0;]  [result=2; return=7]`, engine.With
 				t.Errorf("rule %s at door %q: %s; want %s", name, door, got, want[i])
 			}
 		}
+	}
+}
+
+// The policies also decide what gateways get that hold shares: of several rules the strictest one
+// does, and `gateway` leaves them what they have.
+func TestFailPoliciesOfShares(t *testing.T) {
+	e := rescued(t, `
+rule : [token] [a=+] [time=1; count=100; burst=200; lease=20%] [result=2; return=1; fail=allow]
+rule : [token] [r=+] [time=1; count=100; burst=200; lease=20%] [result=2; return=2; fail=rescue]
+rule : [token] [g=+] [time=1; count=100; burst=200; lease=20%] [result=2; return=3; fail=gateway]
+rule : [token] [d=+] [time=1; count=100; burst=200; lease=20%] [result=2; return=4; fail=deny]
+rule : [token] [u=+] [time=1; count=100; burst=200; lease=20%] [result=2; return=5]
+rule : [token] [s=+] [time=1; count=100; burst=200; lease=20%] [result=2; return=6; fail=deny; shadow=1]`,
+		engine.WithPolicies(engine.Policies{"A": rules.FailAllow, "G": rules.FailGateway, "D": rules.FailDeny}))
+	outcomeOf(t, e, &engine.Call{Op: engine.Take, Inputs: []engine.Input{input(1, "r", "0")}}) // which finds that Redis is away
+	const lasts = 7 * time.Second
+	for _, c := range []struct {
+		door  string
+		pairs []string
+		want  engine.AssignmentKind
+		by    int64 // the return code of the rule that is named
+	}{
+		{"", []string{"a", "1"}, engine.AssignAllow, 1},
+		{"", []string{"r", "1"}, engine.AssignShare, 2},
+		{"", []string{"g", "1"}, engine.AssignKeep, 3},
+		{"", []string{"d", "1"}, engine.AssignDeny, 4},
+		{"", []string{"u", "1"}, engine.AssignShare, 5},
+		{"", []string{"u", "2", "s", "2"}, engine.AssignShare, 5},
+		{"", []string{"a", "3", "r", "3"}, engine.AssignShare, 2},
+		{"", []string{"a", "4", "d", "4"}, engine.AssignDeny, 4},
+		{"", []string{"g", "5", "d", "5"}, engine.AssignDeny, 4},
+		{"A", []string{"u", "6"}, engine.AssignAllow, 5},
+		{"A", []string{"r", "6"}, engine.AssignShare, 2},
+		{"A", []string{"d", "6"}, engine.AssignDeny, 4},
+		{"G", []string{"a", "7"}, engine.AssignKeep, 1},
+		{"D", []string{"u", "8"}, engine.AssignDeny, 5},
+		{"D", []string{"a", "8"}, engine.AssignDeny, 1},
+		{"D", []string{"none", "8"}, engine.AssignAllow, 0},
+	} {
+		t.Run(c.door+strings.Join(c.pairs, " "), func(t *testing.T) {
+			call := &engine.Call{Door: c.door, Op: engine.Take, Inputs: []engine.Input{input(1, c.pairs...)}}
+			a, err := e.Assign(t.Context(), call, &engine.Usage{Holder: "edge-1", Reported: true, Denied: 5, Lasts: lasts})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var by int64
+			if a.Rule != nil {
+				by = a.Rule.Return
+			}
+			if a.Kind != c.want || by != c.by {
+				t.Errorf("%v by rule %d; want %v by %d", a.Kind, by, c.want, c.by)
+			}
+			if a.Lasts != lasts && a.Kind != engine.AssignKeep {
+				t.Errorf("it lasts for %v; want %v", a.Lasts, lasts)
+			}
+		})
 	}
 }
 
