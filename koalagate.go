@@ -111,7 +111,7 @@ func Open(o Options) (*Gate, error) {
 		Files: reload.Files{Paths: o.Rules, DictRoot: o.DictRoot, Rules: rules.Options{Timezone: o.Timezone, RequireEnd: o.RequireEnd, OpenToken: ring.Open}},
 		Redis: o.redis(), MaxIdentities: o.MaxIdentities, MaxReceipts: o.MaxReceipts, RescueShare: o.RescueShare,
 		Policies: o.FailPolicies, Modes: o.Modes,
-		Logger: o.Logger, Hooks: app.Hooks{Decision: o.Observe, Set: func(*rules.Set) { keys.Await() }},
+		Logger: o.Logger, Hooks: app.Hooks{Decision: o.Observe, Set: func(set *rules.Set) { keys.Use(keyset.InForce, set); keys.Await() }},
 	})
 	if err != nil {
 		keys.Close()

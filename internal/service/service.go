@@ -214,6 +214,7 @@ func (s *Service) appOptions(counts *ruleCounts, refusals *operations.Refusals) 
 				counts.load(set)
 				s.exceptions.Use(set)
 				s.decisions.mask.Use(set)
+				s.keys.Use(keyset.InForce, set)
 				s.keys.Await()
 			},
 			Expected:           func(ctx context.Context, set *rules.Set) { s.exceptions.Expect(ctx, set); s.keys.Await() },

@@ -47,13 +47,9 @@ func (s *Service) publishedToken(t *rules.JWT, text []byte) (rules.JWTVerifier, 
 // keySets returns the states of the keys by address, for metrics.
 func (s *Service) keySets() []metrics.KeySet {
 	var list []metrics.KeySet
-	seen := make(map[string]bool)
 	for _, state := range s.keys.States() {
 		for _, name := range state.Tokens {
-			if !seen[name] { // a reload may have changed the address of a line
-				seen[name] = true
-				list = append(list, metrics.KeySet{Token: name, Age: time.Since(state.At), Fetches: state.Fetches, Failures: state.Failures})
-			}
+			list = append(list, metrics.KeySet{Token: name, Age: time.Since(state.At), Fetches: state.Fetches, Failures: state.Failures})
 		}
 	}
 	return list

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/koalagate/koalagate/internal/tokens"
+	"github.com/koalagate/koalagate/internal/trial"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -278,6 +280,49 @@ func TestPublishedRulesReachTheHostsOfTheSettingAlone(t *testing.T) {
 			t.Errorf("%s: %v; want %q", c.keys, err, c.want)
 		}
 	}
+}
+
+// TestKeyMetricsFollowTheRules holds that the metrics of keys name the tokens of the rules in force
+// and on trial, and no others.
+func TestKeyMetricsFollowTheRules(t *testing.T) {
+	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(issuer.Close)
+	dir := t.TempDir()
+	write := func(file, token, path string) string {
+		t.Helper()
+		file = filepath.Join(dir, file)
+		text := "[tokens]\n" + token + " : " + issuer.URL + path + "; issuer=id; audience=api\n[params]\nuid : jwt " + token + " sub\n" + oneRule
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	s, _ := open(t, map[string]any{"rules": []string{write("rules.conf", "main", "/a")}, "trial": []string{write("trial.conf", "tried", "/b")}})
+	run(t, s)
+	check := func(want ...string) {
+		t.Helper()
+		var got []string
+		for begin := time.Now(); !slices.Equal(got, want); time.Sleep(time.Millisecond) {
+			if time.Since(begin) > time.Minute {
+				t.Fatalf("metrics of %q; want %q", got, want)
+			}
+			got = nil
+			for _, set := range s.keySets() {
+				got = append(got, set.Token)
+			}
+		}
+	}
+	check("main", "tried")
+	write("rules.conf", "corp", "/a")
+	s.app.Reload()
+	check("corp", "tried")
+	write("rules.conf", "corp", "/c")
+	s.app.Reload()
+	check("tried", "corp") // by address
+	s.trials.end(trial.Ended, "the test stopped it")
+	check("corp")
 }
 
 // TestVerifiersAreSharedOverReloads holds that a reload that leaves a line of [tokens] alone

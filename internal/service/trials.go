@@ -17,6 +17,7 @@ import (
 	"github.com/koalagate/koalagate/internal/loglimit"
 	"github.com/koalagate/koalagate/internal/mapping"
 	"github.com/koalagate/koalagate/internal/metrics"
+	"github.com/koalagate/koalagate/internal/tokens/keyset"
 	"github.com/koalagate/koalagate/internal/traffic"
 	"github.com/koalagate/koalagate/internal/trial"
 	"github.com/koalagate/koalagate/internal/whatif"
@@ -92,6 +93,7 @@ func (r *trials) begin(head *trial.Report, tried candidates, space string, until
 	}
 	own := &observer{rules: tried.rules, mapping: r.s.mappingOptions()}
 	own.mapping.Exceeded = nil // counted by the rules in force
+	r.s.keys.Use(keyset.OnTrial, tried.rules)
 	r.s.keys.Await()
 	o := trial.Options{
 		Set: tried.rules, Derive: own.derive, Counters: counters.Store, Copy: counters.Copy, Links: counters.Links, Workers: counters.Workers,
@@ -200,6 +202,7 @@ func (r *trials) endCurrent(state, detail string) bool {
 	}
 	r.observer.Store(nil)
 	last.trial.Close()
+	r.s.keys.Use(keyset.OnTrial, nil)
 	r.tally(last)
 	report := last.report()
 	report.State, report.Detail = state, detail

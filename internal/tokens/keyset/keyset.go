@@ -54,8 +54,26 @@ type Keeper struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	mu   sync.Mutex
-	open map[place]opened
+	mu    sync.Mutex
+	open  map[place]opened
+	lines [roles][]line
+}
+
+// Role is what a rule set does in a process.
+type Role int
+
+// The roles of rule sets.
+const (
+	InForce Role = iota
+	OnTrial
+	roles // their number
+)
+
+// line is a line of [tokens] of a rule set with a role.
+type line struct {
+	at      place
+	name    string
+	refresh time.Duration
 }
 
 // place is where a set of keys comes from.
@@ -96,19 +114,49 @@ func (k *Keeper) Source(t *rules.JWT) tokens.Source {
 	defer k.mu.Unlock()
 	if known, ok := k.open[at]; ok {
 		if h := known.handle.Value(); h != nil {
-			h.use(t)
 			return h
 		}
 		known.set.stop() // its handle is gone, and its cleanup has not run yet
 	}
-	s := newSet(k, at)
-	s.use(t)
+	s := newSet(k, at, t.Refresh)
 	h := &handle{s}
 	k.open[at] = opened{s, weak.Make(h)}
 	runtime.AddCleanup(h, k.forget, s)
 	s.restore()
 	k.work.Go(s.keep)
 	return h
+}
+
+// Use gives a rule set a role, which another one may have had; nil leaves the role to none. The
+// lines of [tokens] that it uses count from now on: the shortest refresh of those with one address
+// is the time between its fetches, and State has their names.
+func (k *Keeper) Use(as Role, set *rules.Set) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lines[as] = nil
+	if set != nil {
+		for _, t := range set.Tokens {
+			if t.IsUsed() && t.From != rules.FromFile {
+				k.lines[as] = append(k.lines[as], line{place{t.From, t.Keys}, t.Name, t.Refresh})
+			}
+		}
+	}
+	refresh, names := make(map[place]time.Duration), make(map[place][]string)
+	seen := make(map[string]bool)
+	for _, list := range k.lines {
+		for _, l := range list {
+			if span := refresh[l.at]; span == 0 || l.refresh < span {
+				refresh[l.at] = l.refresh
+			}
+			if !seen[l.name] { // a line on trial may have the name of one in force
+				seen[l.name] = true
+				names[l.at] = append(names[l.at], l.name)
+			}
+		}
+	}
+	for at, one := range k.open {
+		one.set.use(refresh[at], names[at])
+	}
 }
 
 // Known returns the keys of a line of [tokens] if the process has them already, and otherwise a
@@ -166,7 +214,7 @@ func (k *Keeper) sets() []*set {
 
 // State is the state of a set of keys.
 type State struct {
-	// Tokens are the names of the lines of [tokens] that have used it.
+	// Tokens are the names of the lines of [tokens] that use it, in force or else on trial.
 	Tokens []string
 	Keys   int       // in use
 	At     time.Time // the last good fetch or, before it, when the set was first wanted

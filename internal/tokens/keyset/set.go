@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,9 +19,10 @@ type set struct {
 	ctx    context.Context
 	stop   context.CancelFunc
 
-	keys  atomic.Pointer[tokens.Keys]
-	want  chan struct{} // a token has named a key that is not among them
-	ready chan struct{} // closed once there are keys, or a fetch has ended
+	keys    atomic.Pointer[tokens.Keys]
+	want    chan struct{} // a token has named a key that is not among them
+	changed chan struct{} // refresh has changed
+	ready   chan struct{} // closed once there are keys, or a fetch has ended
 
 	mu      sync.Mutex
 	refresh time.Duration // the shortest of the lines that use it
@@ -35,21 +35,28 @@ type set struct {
 	from    string // the address of the text
 }
 
-func newSet(k *Keeper, at place) *set {
-	s := &set{keeper: k, at: at, want: make(chan struct{}, 1), ready: make(chan struct{}), state: State{At: k.o.Now()}}
+func newSet(k *Keeper, at place, refresh time.Duration) *set {
+	s := &set{
+		keeper: k, at: at, want: make(chan struct{}, 1), changed: make(chan struct{}, 1), ready: make(chan struct{}),
+		refresh: refresh, state: State{At: k.o.Now()},
+	}
 	s.ctx, s.stop = context.WithCancel(k.ctx)
 	return s
 }
 
-// use notes a line of [tokens] that uses the set.
-func (s *set) use(t *rules.JWT) {
+// use notes the lines of [tokens] that use the set: their shortest refresh, which stays as it was
+// without any, and their names.
+func (s *set) use(refresh time.Duration, names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.refresh == 0 || t.Refresh < s.refresh {
-		s.refresh = t.Refresh
+	s.state.Tokens = names
+	if refresh == 0 || refresh == s.refresh {
+		return
 	}
-	if !slices.Contains(s.state.Tokens, t.Name) {
-		s.state.Tokens = append(s.state.Tokens, t.Name)
+	s.refresh = refresh
+	select {
+	case s.changed <- struct{}{}:
+	default: // pause has not seen an earlier change yet
 	}
 }
 
@@ -81,31 +88,37 @@ func (s *set) keep() {
 }
 
 // pause waits for the time of the next fetch, and reports whether the set is still in use. A
-// token may bring it forward.
+// token may bring it forward, and lines with another refresh move it.
 func (s *set) pause(began time.Time, failed bool) bool {
+	span, want := s.interval(failed), s.want
+	for {
+		rest := min(span-s.keeper.o.Now().Sub(began), span)
+		if rest <= 0 {
+			return true
+		}
+		select {
+		case <-s.ctx.Done():
+			return false
+		case <-s.keeper.o.After(rest):
+			return true
+		case <-s.changed:
+			if want != nil {
+				span = s.interval(failed)
+			}
+		case <-want:
+			span, want = wantInterval, nil
+		}
+	}
+}
+
+// interval returns the time between the beginnings of the last fetch and the next one.
+func (s *set) interval(failed bool) time.Duration {
 	s.mu.Lock()
-	span := s.refresh
-	s.mu.Unlock()
+	defer s.mu.Unlock()
 	if failed {
-		span = min(span, retryInterval)
+		return min(s.refresh, retryInterval)
 	}
-	select {
-	case <-s.ctx.Done():
-		return false
-	case <-s.keeper.o.After(span):
-		return true
-	case <-s.want:
-	}
-	rest := wantInterval - s.keeper.o.Now().Sub(began)
-	if rest <= 0 {
-		return true
-	}
-	select {
-	case <-s.ctx.Done():
-		return false
-	case <-s.keeper.o.After(min(rest, wantInterval)):
-		return true
-	}
+	return s.refresh
 }
 
 // beReady ends the waiting of rule sets.
@@ -194,7 +207,6 @@ func (s *set) now() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := s.state
-	state.Tokens = slices.Clone(state.Tokens)
 	if keys := s.keys.Load(); keys != nil {
 		state.Keys = keys.Len()
 	}
