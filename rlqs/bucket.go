@@ -74,6 +74,10 @@ func sum(a, b uint64) uint64 {
 // isBusy reports whether the last report had requests.
 func (b *bucket) isBusy() bool { return b.idle == 0 }
 
+// isAbandoned reports whether the bucket has been without requests for so long that Envoy is to
+// forget it.
+func (b *bucket) isAbandoned() bool { return b.idle >= idleReports }
+
 // has reports whether Envoy has something that lasts for a time.
 func (b *bucket) has(now time.Time, rest time.Duration) bool {
 	return b.kind != engine.AssignNone && b.until.Sub(now) > rest
@@ -93,10 +97,12 @@ func (b *bucket) usage(t *stream, now time.Time) engine.Usage {
 	return u
 }
 
-// step has the engine assign the share of a bucket, and sets what is due.
-func (b *bucket) step(ctx context.Context, t *stream, now time.Time) {
-	s := t.server
+// step has the engine assign the share of a bucket, and sets what is due. A share of one that is
+// abandoned goes back; after an error it ends by itself.
+func (b *bucket) step(ctx context.Context, t *stream) {
+	s, now := t.server, time.Now()
 	u := b.usage(t, now)
+	u.Leave = b.isAbandoned()
 	wasReported := b.reported
 	b.reported, b.allowed, b.denied, b.elapsed = false, 0, 0, 0
 	a, err := s.assign(ctx, t.domain, b, &u)

@@ -69,13 +69,14 @@ type script struct {
 var granted = store.Assignment{Send: true, Rate: 200, Burst: 10, Lasts: 7000, Lent: 200, Limit: 1000, Holders: 1}
 
 func (s *script) Assign(_ context.Context, u *store.Usage) (store.Assignment, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := u.Validate(); err != nil {
 		return store.Assignment{}, err
 	}
+	s.mu.Lock()
 	s.usages = append(s.usages, *u)
-	return s.answer(u)
+	answer := s.answer
+	s.mu.Unlock()
+	return answer(u)
 }
 
 // set changes the answer of the store.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,11 @@ const (
 	sendTimeout = 10 * time.Second
 	// concurrent is the number of steps of a stream that are under way at a time.
 	concurrent = 16
+	// together is how long what is due waits for more, to be sent in one message.
+	together = 200 * time.Millisecond
 )
+
+var errEnds = status.Error(codes.Unavailable, "the stream ends")
 
 // stream is a stream of one Envoy, for one domain. The goroutine of run uses it alone, apart
 // from what mu guards.
@@ -59,7 +64,7 @@ func (t *stream) run() error {
 		var err error
 		select {
 		case <-ctx.Done():
-			return status.Error(codes.Unavailable, "the stream ends")
+			return errEnds
 		case r := <-reports:
 			if errors.Is(r.err, io.EOF) {
 				return nil
@@ -70,7 +75,7 @@ func (t *stream) run() error {
 				read <- struct{}{} // receive waits for it
 			}
 		case <-tick.C:
-			t.renew(ctx)
+			err = t.renew(ctx)
 		}
 		if err == nil {
 			err = t.send(ctx)
@@ -123,13 +128,8 @@ func (t *stream) report(ctx context.Context, report []byte) error {
 	if err := eachUsage(report, func(u *usage) { t.use(u, now) }); err != nil {
 		return status.Errorf(codes.InvalidArgument, "unreadable report: %v", err)
 	}
-	t.step(ctx, now)
-	for _, b := range t.touched {
-		if b.idle >= idleReports {
-			t.abandon(ctx, b)
-		}
-	}
-	return nil
+	slices.SortStableFunc(t.touched, func(a, b *bucket) int { return cmp.Compare(a.idle, b.idle) }) // those in use first
+	return t.step(ctx)
 }
 
 // use adds what a report says of one bucket.
@@ -195,9 +195,9 @@ func (t *stream) holderOf(who, id string) holder {
 
 // renew changes the shares of buckets in use, and all of them if rules, exceptions or the mode
 // of the door have changed.
-func (t *stream) renew(ctx context.Context) {
+func (t *stream) renew(ctx context.Context) error {
 	if t.domain == "" {
-		return
+		return nil
 	}
 	basis := t.server.gate.Engine.Basis(doorname.Quota)
 	isChanged := basis != t.basis
@@ -207,32 +207,57 @@ func (t *stream) renew(ctx context.Context) {
 			t.touched = append(t.touched, b)
 		}
 	}
-	t.step(ctx, time.Now())
+	return t.step(ctx)
 }
 
 // step has the engine assign shares to the touched buckets, and appends what is due to the
-// reply.
-func (t *stream) step(ctx context.Context, now time.Time) {
-	var at atomic.Int64
-	work := func() {
-		for i := at.Add(1) - 1; i < int64(len(t.touched)) && ctx.Err() == nil; i = at.Add(1) - 1 {
-			t.touched[i].step(ctx, t, now)
+// reply. If that takes long, it sends parts of the reply in between.
+func (t *stream) step(ctx context.Context) error {
+	for rest := t.touched; ; {
+		n := t.stepSome(ctx, rest)
+		for _, b := range rest[:n] {
+			switch {
+			case b.isAbandoned():
+				t.abandon(b)
+			case b.due != nil:
+				t.reply, b.due = appendAssignment(t.reply, b.id, b.due), nil
+			}
+		}
+		if rest = rest[n:]; len(rest) == 0 {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return errEnds
+		}
+		if err := t.send(ctx); err != nil {
+			return err
 		}
 	}
-	if len(t.touched) == 1 {
+}
+
+// stepSome has the engine assign shares to the first of some buckets, as many as it can in the
+// time that what is due may wait. It returns their number.
+func (t *stream) stepSome(ctx context.Context, of []*bucket) int {
+	var at atomic.Int64
+	begin := time.Now()
+	work := func() {
+		for i := at.Add(1) - 1; i < int64(len(of)); i = at.Add(1) - 1 {
+			of[i].step(ctx, t)
+			if time.Since(begin) >= together {
+				return
+			}
+		}
+	}
+	if len(of) == 1 {
 		work()
 	} else {
 		var workers sync.WaitGroup
-		for range min(concurrent, len(t.touched)) {
+		for range min(concurrent, len(of)) {
 			workers.Go(work)
 		}
 		workers.Wait()
 	}
-	for _, b := range t.touched {
-		if b.due != nil {
-			t.reply, b.due = appendAssignment(t.reply, b.id, b.due), nil
-		}
-	}
+	return int(min(at.Load(), int64(len(of))))
 }
 
 // addTo adds the buckets of the stream to statistics.
@@ -247,13 +272,8 @@ func (t *stream) addTo(all *Stats, now time.Time) {
 	}
 }
 
-// abandon has Envoy forget a bucket, and gives its share back.
-func (t *stream) abandon(ctx context.Context, b *bucket) {
-	if b.kind == engine.AssignShare {
-		u := b.usage(t, time.Now())
-		u.Leave = true
-		_, _ = t.server.assign(ctx, t.domain, b, &u) // after an error the share ends by itself
-	}
+// abandon has Envoy forget a bucket.
+func (t *stream) abandon(b *bucket) {
 	t.reply = appendAbandon(t.reply, b.id)
 	t.mu.Lock()
 	delete(t.buckets, b.id)
@@ -276,7 +296,7 @@ func (t *stream) send(ctx context.Context) error {
 		t.server.counts.sent.Add(1)
 		return err
 	case <-ctx.Done():
-		return ctx.Err()
+		return errEnds
 	case <-late.C:
 		t.server.exceeded(BoundStreams)
 		return status.Error(codes.ResourceExhausted, "the peer does not read its assignments")

@@ -92,9 +92,50 @@ func TestIdleBucketsAreAbandoned(t *testing.T) {
 		wantUsages(t, d, "an idle bucket", "")
 		g.report(used("ann", 5, 0, 0))
 		g.want("six idle reports", "ann: abandon")
-		wantUsages(t, d, "an abandoned bucket", "report 0+0 after 5 s fresh\noccasion fresh leave")
+		wantUsages(t, d, "an abandoned bucket", "report 0+0 after 5 s fresh leave")
 		g.report(used("ann", 0, 1, 0))
 		wantUsages(t, d, "the bucket again", "report 1+0 after 0 s fresh")
+	})
+}
+
+// Many buckets that are abandoned at once keep neither the buckets in use from their assignments
+// nor the next report waiting, though each takes a call of the store.
+func TestIdleBucketsHoldUpNoOthers(t *testing.T) {
+	in(t, func(t *testing.T) {
+		d := open(t, limited)
+		g := d.connect("edge-1")
+		const idle, call = 1000, 20 * time.Millisecond
+		report := func(elapsed int64, of uint64) {
+			var list usages
+			for i := range idle {
+				list = append(list, used(fmt.Sprint("tenant ", i), elapsed, of, 0))
+			}
+			g.report(append(list, used("ann", elapsed, 1, 0))...)
+		}
+		report(0, 1)
+		for range 5 {
+			pass(5 * time.Second)
+			report(5, 0)
+		}
+		pass(5 * time.Second)
+		g.got()
+		d.store.answer = func(*store.Usage) (store.Assignment, error) {
+			time.Sleep(call)
+			return granted, nil
+		}
+		d.store.take()
+		report(5, 0)
+		pass(300 * time.Millisecond)
+		if got := g.got(); !strings.Contains(got, "ann: 10, 20 per 1s, for 7s") {
+			t.Errorf("the bucket in use gets nothing in 0.3 s; others get %d actions", strings.Count(got, "\n"))
+		}
+		pass(time.Second)
+		if used := d.store.take(); len(used) < idle || len(used) > idle+3 {
+			t.Errorf("%d calls of the store; want one for each bucket, and those of ticks", len(used))
+		}
+		if got := d.rlqs.Stats().Buckets; got != 1 {
+			t.Errorf("%d buckets are left after 1.3 s; want the one in use", got)
+		}
 	})
 }
 

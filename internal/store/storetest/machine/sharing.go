@@ -36,6 +36,7 @@ type Shares struct {
 	delay    func() int64 // of a message
 	fail     func(format string, a ...any)
 	names    int
+	leaves   int
 }
 
 // meter measures hits against one limit.
@@ -148,11 +149,19 @@ func (f *Shares) Look() {
 	}
 }
 
-// Leave has a gateway that is idle forget its bucket.
+// Leave has a gateway that is idle forget its bucket, in turns with its last report and without
+// it.
 func (f *Shares) Leave(i int) {
 	g := f.gateways[i]
 	if g.burst > 0 {
-		f.assign(g, &store.Usage{Leave: true})
+		u := &store.Usage{Leave: true}
+		if f.leaves++; f.leaves%2 == 0 {
+			u.Reported, u.Allowed, u.Denied, u.Elapsed = true, g.allowed, g.denied, f.Now-g.reported
+			for _, m := range g.inbox {
+				u.Allowed, u.Denied = u.Allowed+m.allowed, u.Denied+m.denied
+			}
+		}
+		f.assign(g, u)
 		g.burst, g.inbox, g.reports, g.occasion, g.allowed, g.denied = 0, nil, math.MaxInt64, math.MaxInt64, 0, 0
 	}
 }
