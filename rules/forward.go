@@ -34,6 +34,8 @@ func (f *Forward) Value(p *Params, onlyUTF8 bool) (value, unsent string) {
 		return "", ""
 	case len(value) > maxForwarded:
 		return "", fmt.Sprintf("it is longer than %d bytes", maxForwarded)
+	case slices.Contains(p.shortened, f.Param):
+		return "", "it is longer than max_value"
 	case strings.ContainsFunc(value, isControl):
 		return "", "it has a control character"
 	case len(trimmed) != len(value): // without the blanks, it may be the name of somebody else

@@ -59,6 +59,15 @@ func TestForwardedValues(t *testing.T) {
 			t.Errorf("%s: %q, %q, %q", name, got, gotUTF8, unsent)
 		}
 	}
+	p := MakeParams(map[string]string{"uid": "annabel"})
+	p.Shorten("uid", "ann-and-a-digest")
+	if got, unsent := f.Value(p, false); got != "" || unsent != "it is longer than max_value" {
+		t.Errorf("a shortened value: %q, %q", got, unsent)
+	}
+	p.Set("uid", "bob")
+	if got, unsent := f.Value(p, false); got != "bob" || unsent != "" {
+		t.Errorf("a value after a shortened one: %q, %q", got, unsent)
+	}
 	if got, unsent := f.Value(new(Params), false); got != "" || unsent != "" {
 		t.Errorf("without the parameter: %q, %q", got, unsent)
 	}

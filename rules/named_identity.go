@@ -137,7 +137,7 @@ func (c *Condition) read(p *Params) value {
 	}
 	var v value
 	v.read(raw, c.comparesIntegers(), c.comparesAddresses())
-	if kind, later := p.LaterSource(c.Name); later {
+	if kind, later := p.laterKind(c.Name); later {
 		v.source = kind.name()
 	}
 	return v

@@ -20,6 +20,8 @@ type Params struct {
 	list   []Param
 	places map[string]int // the indexes of all names, if there are more than fewParams
 	later  []laterSource  // the parameters whose values come from a later source
+
+	shortened []string // the names of parameters whose values are not those of the request
 }
 
 // fewParams is the number of parameters up to which find searches the list.
@@ -74,8 +76,8 @@ func (p *Params) renumber(from int) {
 
 // Set sets the value of name and replaces a previous value.
 func (p *Params) Set(name, value string) {
-	if len(p.later) > 0 {
-		p.forgetSource(name)
+	if len(p.later)+len(p.shortened) > 0 {
+		p.forget(name)
 	}
 	if i := p.find(name); i >= 0 {
 		p.list[i].Value = value
@@ -98,7 +100,7 @@ func (p *Params) Delete(name string) {
 	if i < 0 {
 		return
 	}
-	p.forgetSource(name)
+	p.forget(name)
 	p.list = append(p.list[:i], p.list[i+1:]...)
 	if len(p.list) > fewParams {
 		delete(p.places, name)
@@ -125,6 +127,8 @@ func (p *Params) Reset() {
 	p.list = p.list[:0]
 	clear(p.later)
 	p.later = p.later[:0]
+	clear(p.shortened)
+	p.shortened = p.shortened[:0]
 	if len(p.places) > 0 {
 		clear(p.places) // its keys reference the request
 	}
@@ -154,6 +158,9 @@ func (p *Params) Clone() *Params {
 	}
 	for _, l := range p.later {
 		c.later = append(c.later, laterSource{c.list[c.find(l.name)].Name, l.kind})
+	}
+	for _, name := range p.shortened {
+		c.shortened = append(c.shortened, c.list[c.find(name)].Name)
 	}
 	return c
 }
@@ -189,9 +196,9 @@ func (p *Params) SetNamed(name, value string) {
 	p.Set(name, value)
 }
 
-// LaterSource returns the kind of the source that supplied a parameter, and reports whether
-// it is a later one. For koalagate's own programs, may change.
-func (p *Params) LaterSource(name string) (SourceKind, bool) {
+// laterKind returns the kind of the source that supplied a parameter, and reports whether it is
+// a later one.
+func (p *Params) laterKind(name string) (SourceKind, bool) {
 	for i := range p.later {
 		if p.later[i].name == name {
 			return p.later[i].kind, true
@@ -203,14 +210,26 @@ func (p *Params) LaterSource(name string) (SourceKind, bool) {
 // FullName returns the NAME@KIND form of a parameter whose value a later source supplied,
 // which SetNamed reads, and otherwise the name. For koalagate's own programs, may change.
 func (p *Params) FullName(name string) string {
-	if kind, later := p.LaterSource(name); later {
+	if kind, later := p.laterKind(name); later {
 		return name + "@" + kind.name()
 	}
 	return name
 }
 
-func (p *Params) forgetSource(name string) {
+// Shorten replaces the value of name, which has it already, by one that stands for it in
+// conditions and identities, and keeps its source. Applications do not receive such a value.
+// For koalagate's own programs, may change.
+func (p *Params) Shorten(name, value string) {
+	if i := p.find(name); i >= 0 {
+		p.list[i].Value = value
+		p.shortened = append(p.shortened, p.list[i].Name)
+	}
+}
+
+// forget removes what is known of a value beside itself.
+func (p *Params) forget(name string) {
 	p.later = slices.DeleteFunc(p.later, func(s laterSource) bool { return s.name == name })
+	p.shortened = slices.DeleteFunc(p.shortened, func(s string) bool { return s == name })
 }
 
 // SourceKind is the kind of a source of a declared parameter.

@@ -18,10 +18,11 @@ func TestCopiesOfParamsShareNothing(t *testing.T) {
 			p.Set(fmt.Sprint("p", i), text[:5])
 		}
 		p.SetFrom(FromCookie, text[10:], text[:5])
+		p.Shorten(text[10:], text[:5])
 		c := p.Clone()
-		want := fmt.Sprint(p.List(), p.later)
+		want := fmt.Sprint(p.List(), p.later, p.shortened)
 		copy(request, "overwritten by the next")
-		if diff := cmp.Diff(want, fmt.Sprint(c.List(), c.later)); diff != "" {
+		if diff := cmp.Diff(want, fmt.Sprint(c.List(), c.later, c.shortened)); diff != "" {
 			t.Errorf("%d parameters (-want +got):\n%s", n, diff)
 		}
 		if value, _ := c.Get("name"); value != "value" {

@@ -76,7 +76,7 @@ func TestLaterSourceEndsWithItsValue(t *testing.T) {
 	}
 	p.SetFrom(FromCookie, "uid", "bob")
 	p.Reset()
-	if _, later := p.LaterSource("uid"); later {
+	if _, later := p.laterKind("uid"); later {
 		t.Error("Reset keeps the source")
 	}
 	p.SetNamed("a@b", "1")

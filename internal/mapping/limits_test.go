@@ -70,6 +70,46 @@ func TestLongValues(t *testing.T) {
 	wantParam(t, set, r, &Options{}, "h", digest(long))
 }
 
+// An application gets a value as a client, a gateway or an issuer has written it, or none: one with
+// a digest, or without the blanks around it, is the identity of nobody, or of somebody else.
+func TestShortenedValuesReachNoApplication(t *testing.T) {
+	set := with(t, "v : header X-V else cookie v\nh : header X-H hashed", "")
+	const tooLong = "it is longer than max_value"
+	for name, c := range map[string]struct {
+		headers      mapHeaders
+		want, unsent string
+	}{
+		"the longest":                {mapHeaders{"x-v": strings.Repeat("x", 100)}, strings.Repeat("x", 100), ""},
+		"a byte more":                {mapHeaders{"x-v": strings.Repeat("x", 101)}, "", tooLong},
+		"of a later source":          {mapHeaders{"cookie": "v=" + strings.Repeat("x", 101)}, "", tooLong},
+		"short within blanks":        {mapHeaders{"x-v": "ann" + strings.Repeat(" ", 101)}, "", tooLong},
+		"beyond the bound of values": {mapHeaders{"x-v": strings.Repeat("x", 2000)}, "", tooLong},
+		"nothing":                    {mapHeaders{"x-v": strings.Repeat(" ", 101)}, "", ""},
+	} {
+		p := rules.MakeParams(map[string]string{"v": "of the request before"})
+		r := &Request{Door: doorname.ExtAuthz, Method: "GET", Path: "/", Host: "shop.example", Peer: "203.0.113.9", Headers: c.headers}
+		if err := Params(set, r, &Options{MaxValue: 100}, p); err != nil {
+			t.Fatal(err)
+		}
+		if got, unsent := (&rules.Forward{Header: "X-User", Param: "v"}).Value(p, true); got != c.want || unsent != c.unsent {
+			t.Errorf("%s: %q, %q; want %q, %q", name, got, unsent, c.want, c.unsent)
+		}
+	}
+	// A hash is never long, and a shortened value keeps its source.
+	p := new(rules.Params)
+	long := strings.Repeat("x", 101)
+	r := &Request{Door: doorname.ExtAuthz, Method: "GET", Path: "/", Host: "shop.example", Peer: "203.0.113.9", Headers: mapHeaders{"x-h": long, "cookie": "v=" + long}}
+	if err := Params(set, r, &Options{MaxValue: 100}, p); err != nil {
+		t.Fatal(err)
+	}
+	if got, unsent := (&rules.Forward{Header: "X-Hash", Param: "h"}).Value(p, true); got != digest(long) || unsent != "" {
+		t.Errorf("the hash is %q, %q", got, unsent)
+	}
+	if name := p.FullName("v"); name != "v@cookie" {
+		t.Errorf("the shortened value has the name %s", name)
+	}
+}
+
 func TestBoundsAreSettings(t *testing.T) {
 	set := with(t, "v : query v", "")
 	for name, c := range map[string]struct {

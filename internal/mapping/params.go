@@ -198,11 +198,7 @@ func (q *original) limit(set *rules.Set, o *Options, p *rules.Params) {
 			p.Delete(parameter.Name)
 		case len(parameter.Value) > maxValue:
 			long = true
-			if kind, later := p.LaterSource(parameter.Name); later {
-				p.SetFrom(kind, parameter.Name, shorten(parameter.Value, maxValue))
-			} else {
-				p.Set(parameter.Name, shorten(parameter.Value, maxValue))
-			}
+			p.Shorten(parameter.Name, shorten(parameter.Value, maxValue))
 		}
 	}
 	for i := p.Len() - 1; i >= 0 && p.Len() > q.maxParams; i-- {

@@ -114,7 +114,7 @@ var ownParts = []string{
 	"engine.WithWaitLimits",
 	"rules.ComparePausing", "rules.DerivesOtherwise", "rules.FormatPausing", "rules.Forward.Value", "rules.IsDerived", "rules.JWT.Explain", "rules.JWT.IsAt", "rules.JWT.IsUsed", "rules.JWT.Terms", "rules.Matches.Identify",
 	"rules.ParamSource.Claim", "rules.ParamSource.LookUp",
-	"rules.Params.FullName", "rules.Params.LaterSource", "rules.Params.SetFrom", "rules.Params.SetNamed",
+	"rules.Params.FullName", "rules.Params.SetFrom", "rules.Params.SetNamed", "rules.Params.Shorten",
 	"rules.ProtectsKeys", "rules.Renumbered",
 	"rules.Rule.AppendPolicyName", "rules.Rule.Charges", "rules.Rule.Free", "rules.Rule.Unassignable", "rules.Rule.UsedHits", "rules.Rule.WithCount",
 	"rules.Set.HasWaits", "rules.Set.IsParsed", "rules.Set.Needs", "rules.Set.OpenDict", "rules.Set.OpenKeys", "rules.Set.OpenTable", "rules.Set.ReceiptTime",
