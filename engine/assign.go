@@ -24,6 +24,9 @@ type Usage struct {
 	Reported        bool
 	Allowed, Denied uint64
 	Elapsed         time.Duration
+	// Foreign says that Allowed are hits of a share that the gateway had under another name:
+	// they show what it wants, and are taken from nothing.
+	Foreign bool
 	// Lasts is how long an assignment lasts, 1 … 60 s in whole seconds.
 	Lasts time.Duration
 	// Fresh says that the gateway fills its bucket afresh with the next share, whatever the
@@ -146,9 +149,13 @@ func (e *Engine) assign(ctx context.Context, v *evaluation, u *Usage) (*Assignme
 	if !ok {
 		return nil, errNoShares
 	}
+	allowed, denied := reported(u.Allowed), reported(u.Denied)
+	if u.Foreign {
+		allowed, denied = 0, min(allowed+denied, maxReported)
+	}
 	a, err := assigner.Assign(ctx, &store.Usage{
 		Now: v.plan.Now, Zone: v.plan.Zone, Rules: counters, Holder: u.Holder, Stream: u.Stream, Returns: u.Returns,
-		Reported: u.Reported, Allowed: reported(u.Allowed), Denied: reported(u.Denied), Elapsed: u.Elapsed.Milliseconds(),
+		Reported: u.Reported, Allowed: allowed, Denied: denied, Elapsed: u.Elapsed.Milliseconds(),
 		Lasts: u.Lasts.Milliseconds(), Fresh: u.Fresh, Leave: u.Leave,
 	})
 	if err != nil {

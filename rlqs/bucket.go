@@ -85,16 +85,12 @@ func (b *bucket) has(now time.Time, rest time.Duration) bool {
 
 // usage returns the usage of the bucket since the last one.
 func (b *bucket) usage(t *stream, now time.Time) engine.Usage {
-	u := engine.Usage{
+	return engine.Usage{
 		Holder: string(b.holder[:]), Stream: t.nonce, Returns: b.returns, Lasts: lasts,
-		Reported: b.reported, Allowed: b.allowed, Denied: b.denied, Elapsed: b.elapsed,
+		Reported: b.reported, Allowed: b.allowed, Denied: b.denied, Foreign: b.strange, Elapsed: b.elapsed,
 		// A blanket rule and the end of a share have emptied Envoy's bucket.
 		Fresh: b.kind != engine.AssignShare && !now.Before(b.quiet) || b.kind == engine.AssignShare && !b.has(now, 0),
 	}
-	if b.strange {
-		u.Allowed, u.Denied = 0, sum(u.Allowed, u.Denied)
-	}
-	return u
 }
 
 // step has the engine assign the share of a bucket, and sets what is due. A share of one that is

@@ -175,6 +175,9 @@ func TestEnvoysKeepTheirSharesByTheirNames(t *testing.T) {
 				if before[0].Stream == after[0].Stream || before[0].Returns || after[0].Returns != (test.elapsed > 0) {
 					t.Errorf("it returns: %v, by the stream %q after %q", after[0].Returns, after[0].Stream, before[0].Stream)
 				}
+				if seen := d.rlqs.Stats(); seen.Allowed != 10 || seen.Denied != 0 {
+					t.Errorf("%d hits allowed and %d denied are shown; want 10 allowed", seen.Allowed, seen.Denied)
+				}
 				second.report(used("ann", 5, 9, 0))
 				if again := d.store.take(); len(again) != 1 || again[0].Returns || again[0].Stream != after[0].Stream {
 					t.Errorf("then it reports %+v; want the same stream, which does not return", again)
