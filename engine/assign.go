@@ -64,9 +64,11 @@ func (k AssignmentKind) String() string {
 
 // Assignment answers a Usage.
 type Assignment struct {
-	Kind                   AssignmentKind
+	Kind AssignmentKind
+	// Burst, Tokens and Seconds are those of AssignShare, and for AssignKeep and AssignSpent
+	// those that the gateway has by the counters, 0 if nothing.
 	Burst, Tokens, Seconds int64
-	// Lasts is how long the assignment lasts: whole seconds.
+	// Lasts is how long the assignment lasts, or the one that the gateway has: whole seconds.
 	Lasts time.Duration
 	// Rule is the rule that left the least, or that Kind is about; nil for none.
 	Rule *rules.Rule
@@ -231,16 +233,16 @@ func (v *evaluation) applyPolicy(a *Assignment, by []*rules.Rule, u *Usage) {
 // assignmentOf returns the answer of the store about these rules.
 func assignmentOf(a *store.Assignment, by []*rules.Rule, u *Usage) *Assignment {
 	q := &Assignment{
-		Kind: AssignKeep, Lasts: time.Duration(a.Lasts) * time.Millisecond,
+		Kind: AssignKeep, Burst: a.Burst, Lasts: time.Duration(a.Lasts) * time.Millisecond,
 		Forfeited: a.Forfeited, Debt: a.Debt, Lent: a.Lent, Limit: a.Limit, Degraded: a.Degraded,
 	}
 	if a.Rule >= 0 && a.Rule < len(by) {
 		q.Rule = by[a.Rule]
 	}
+	q.Tokens, q.Seconds = a.Fill()
 	switch {
 	case a.Send:
-		q.Kind, q.Burst = AssignShare, a.Burst
-		q.Tokens, q.Seconds = a.Fill()
+		q.Kind = AssignShare
 		return q
 	case a.Reason == store.Assigned, a.Reason == store.HasLeft:
 		return q

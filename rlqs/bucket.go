@@ -47,8 +47,10 @@ type bucket struct {
 	until time.Time             // when it ends
 	quiet time.Time             // until when Envoy may have an assignment of another stream
 	due   *engine.Assignment    // to be sent
-	lent  float64               // the part of the limit that all holders have
-	rate  float64               // hits per second
+
+	unsure bool    // the last call failed: the store may have assigned another share
+	lent   float64 // the part of the limit that all holders have
+	rate   float64 // hits per second
 }
 
 // add adds the counts of a report.
@@ -89,8 +91,17 @@ func (b *bucket) usage(t *stream, now time.Time) engine.Usage {
 		Holder: string(b.holder[:]), Stream: t.nonce, Returns: b.returns, Lasts: lasts,
 		Reported: b.reported, Allowed: b.allowed, Denied: b.denied, Foreign: b.strange, Elapsed: b.elapsed,
 		// A blanket rule and the end of a share have emptied Envoy's bucket.
-		Fresh: b.kind != engine.AssignShare && !now.Before(b.quiet) || b.kind == engine.AssignShare && !b.has(now, 0),
+		Fresh: b.kind != engine.AssignShare && !now.Before(b.quiet) || b.kind == engine.AssignShare && !b.has(now, b.margin()),
 	}
+}
+
+// margin returns how long before its end Envoy's share counts as over: the store may take one
+// for longer than Envoy does after a call that failed.
+func (b *bucket) margin() time.Duration {
+	if b.unsure {
+		return nearlyOver
+	}
+	return 0
 }
 
 // step has the engine assign the share of a bucket, and sets what is due. A share of one that is
@@ -103,6 +114,7 @@ func (b *bucket) step(ctx context.Context, t *stream) {
 	b.reported, b.allowed, b.denied, b.elapsed = false, 0, 0, 0
 	a, err := s.assign(ctx, t.domain, b, &u)
 	if err != nil {
+		b.unsure = true
 		if ctx.Err() == nil {
 			s.failed.Warn("a share of a quota could not be assigned; Envoys keep what they have until it ends", "error", err)
 		}
@@ -113,6 +125,10 @@ func (b *bucket) step(ctx context.Context, t *stream) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if b.unsure && a.Tokens > 0 && b.kind == engine.AssignShare && b.has(now, nearlyOver) {
+		a.Kind = engine.AssignShare
+	}
+	b.unsure = false
 	b.take(s, a, now, wasReported)
 }
 

@@ -331,6 +331,47 @@ func TestFailuresOfTheStoreChangeNothing(t *testing.T) {
 	})
 }
 
+// A call that fails may have assigned a share in the store. Envoy gets what it has there by the
+// next one; if what Envoy has is nearly over, its bucket may be empty by then, and counts as full.
+func TestSharesOfFailedCallsAreRepeated(t *testing.T) {
+	for name, test := range map[string]struct {
+		failing time.Duration // after the share
+		usages  string
+		want    string
+	}{
+		"soon": {2 * time.Second, "occasion", "ann: 10, 40 per 1s, for 6s"},
+		"late": {4 * time.Second, "occasion fresh", "ann: 10, 40 per 1s, for 6s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(t *testing.T) {
+				d := open(t, limited)
+				g := d.connect("edge-1")
+				g.report(used("ann", 0, 1, 0))
+				g.want("a share", "ann: 10, 20 per 1s, for 7s")
+				kept := store.Assignment{Rate: 400, Burst: 10, Lasts: 6000}
+				d.store.set(kept, nil)
+				pass(test.failing)
+				g.want("what it keeps", "")
+				d.store.set(store.Assignment{}, errAway)
+				pass(time.Second)
+				g.want("a failed call", "")
+				d.store.answer = func(u *store.Usage) (store.Assignment, error) {
+					a := kept
+					a.Send = u.Fresh
+					return a, nil
+				}
+				d.store.take()
+				pass(time.Second)
+				wantUsages(t, d, "the next call", test.usages)
+				g.want("the next call", test.want)
+				pass(time.Second)
+				wantUsages(t, d, "the one after it", "occasion")
+				g.want("the one after it", "")
+			})
+		})
+	}
+}
+
 // With the counters of this process, the share of the only Envoy follows its demand, up to the
 // rate of the rule.
 func TestSharesFollowTheDemand(t *testing.T) {
