@@ -23,7 +23,7 @@ func (q *original) addDeclared(set *rules.Set, p *rules.Params) {
 			if s.IsLate() {
 				break
 			}
-			if value := q.known(q.source(s)); value != "" {
+			if value := q.valueOf(s); value != "" {
 				addFrom(p, d.Name, s, i > 0, value)
 				break
 			}
@@ -46,7 +46,7 @@ func (q *original) addLate(set *rules.Set, p *rules.Params) {
 			s := &d.Sources[i]
 			value := s.LookUp(p)
 			if value == "" {
-				value = q.known(q.source(s))
+				value = q.valueOf(s)
 			}
 			if value != "" {
 				addFrom(p, d.Name, s, i > 0, value)
@@ -54,6 +54,19 @@ func (q *original) addLate(set *rules.Set, p *rules.Params) {
 			}
 		}
 	}
+}
+
+// valueOf returns the value of a source, or "" if it has no meaning. No gateway sets claims and
+// constants, so that braces around them make no placeholder.
+func (q *original) valueOf(s *rules.ParamSource) string {
+	value := q.source(s)
+	if s.Kind != rules.FromJWT && s.Kind != rules.FromConstant {
+		return q.known(value)
+	}
+	if isBlank(value) {
+		return ""
+	}
+	return value
 }
 
 // addFrom adds a parameter with the value of a source, if it has one. later reports that the

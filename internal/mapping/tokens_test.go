@@ -9,7 +9,7 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// stubVerifier finds the tokens good and ann valid, whose sub is their text, and late expired. It
+// stubVerifier finds the tokens good, ann and {ann} valid, whose sub is their text, and late expired. It
 // counts its calls.
 type stubVerifier struct {
 	of    *rules.JWT
@@ -19,7 +19,7 @@ type stubVerifier struct {
 func (v stubVerifier) Verify(token string) (rules.JWTOutcome, []string) {
 	*v.calls++
 	switch token {
-	case "good", "ann":
+	case "good", "ann", "{ann}":
 		claims := make([]string, len(v.of.Claims))
 		for i := range claims {
 			claims[i] = token
@@ -124,7 +124,7 @@ func TestTokensAtDoors(t *testing.T) {
 	set, _ := tokenSet(t, "; from=bearer, cookie session", "uid : jwt main sub else descriptor user", "", "uid=+; jwt.main=+")
 	for _, door := range doorname.All() {
 		for headers, want := range map[string]string{
-			"authorization=Bearer good": "valid good", "authorization=Bearer x": "invalid", "authorization=Bearer good,Bearer good": "invalid", "": "absent",
+			"authorization=Bearer good": "valid good", "authorization=Bearer {ann}": "valid {ann}", "authorization=Bearer x": "invalid", "authorization=Bearer good,Bearer good": "invalid", "": "absent",
 			"cookie=a=b; session=ann": "valid ann", "cookie=session=ann; session=good": "invalid",
 		} {
 			request := &Request{
