@@ -30,7 +30,7 @@ func TestHostileLongHeadersCostNoConnection(t *testing.T) {
 		"envoy over HTTP": func(k *e2e.Koalagate) *e2e.Gateway { return h.EnvoyHTTP(app, k) },
 		"nginx":           func(k *e2e.Koalagate) *e2e.Gateway { return h.Nginx(app, k) },
 		"accel":           func(k *e2e.Koalagate) *e2e.Gateway { return rig.NginxWith("nginx/accel.conf")(h, app, k.HTTP) },
-		"caddy":           func(k *e2e.Koalagate) *e2e.Gateway { return rig.CaddyWith()(h, app, k.HTTP) },
+		"caddy":           func(k *e2e.Koalagate) *e2e.Gateway { return rig.CaddyWith(e2e.KeepsConnections)(h, app, k.HTTP) },
 		"haproxy":         func(k *e2e.Koalagate) *e2e.Gateway { return rig.HAProxyWith()(h, app, k.HTTP) },
 	} {
 		relay := rig.Must(h.Stage.Relay(k.HTTP))(t)
