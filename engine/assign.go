@@ -140,7 +140,7 @@ func (e *Engine) assign(ctx context.Context, v *evaluation, u *Usage) (*Assignme
 	case !v.plan.Sets[0].Allows:
 		return &Assignment{Kind: AssignDeny, Lasts: until(u.Lasts, v.refusedFor(m)), Rule: m.direct}, nil
 	}
-	counters, by, none := m.shared(v.plan.Sets[0].Rules)
+	counters, by, none := m.shared(v.plan.Sets[0].Rules, u)
 	switch {
 	case none != nil:
 		return none, nil
@@ -194,9 +194,9 @@ func (v *evaluation) refusedFor(m *matchedInput) time.Duration {
 }
 
 // shared returns those counters of the only input that decide, with their rules, or the
-// answer to an input that meets a rule whose limit cannot be shared. Shadow rules and marked
-// rules do not decide.
-func (m *matchedInput) shared(all []store.Rule) (counters []store.Rule, by []*rules.Rule, none *Assignment) {
+// answer to an input that meets a rule whose limit cannot be shared: one of 0 admits nothing.
+// Shadow rules and marked rules do not decide.
+func (m *matchedInput) shared(all []store.Rule, u *Usage) (counters []store.Rule, by []*rules.Rule, none *Assignment) {
 	for i := range all {
 		rule := m.counting[i]
 		if !rule.Enforced() {
@@ -206,7 +206,10 @@ func (m *matchedInput) shared(all []store.Rule) (counters []store.Rule, by []*ru
 		if word == "" {
 			word = all[i].Unassignable()
 		}
-		if word != "" {
+		switch {
+		case all[i].Count == 0 && all[i].Burst == 0:
+			return nil, nil, &Assignment{Kind: AssignDeny, Lasts: u.Lasts, Rule: rule}
+		case word != "":
 			return nil, nil, &Assignment{Kind: AssignNone, Rule: rule, Word: word}
 		}
 		counters, by = append(counters, all[i]), append(by, rule)

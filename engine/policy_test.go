@@ -176,6 +176,31 @@ rule : [token] [s=+] [time=1; count=100; burst=200; lease=20%] [result=2; return
 	}
 }
 
+// A limit of 0 refuses everything, as at other doors; a small one is not shared.
+func TestLimitsOfZeroAreDenied(t *testing.T) {
+	e := rescued(t, `
+rule : [count] [u=+] [time=60; count=param lim else 0; lease=20%] [result=2; return=1]
+rule : [token] [v=+] [time=60; count=param lim else 0; lease=20%] [result=2; return=2]`)
+	for _, c := range []struct {
+		pairs []string
+		want  engine.AssignmentKind
+	}{
+		{[]string{"u", "1"}, engine.AssignDeny},
+		{[]string{"v", "1"}, engine.AssignDeny},
+		{[]string{"u", "2", "lim", "0"}, engine.AssignDeny},
+		{[]string{"v", "2", "lim", "1"}, engine.AssignNone},
+	} {
+		call := &engine.Call{Op: engine.Take, Inputs: []engine.Input{input(1, c.pairs...)}}
+		a, err := e.Assign(t.Context(), call, &engine.Usage{Holder: "edge-1", Reported: true, Lasts: 7 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Kind != c.want || a.Rule == nil || a.Kind == engine.AssignDeny && a.Lasts != 7*time.Second {
+			t.Errorf("%v: %v for %v by %v; want %v", c.pairs, a.Kind, a.Lasts, a.Rule, c.want)
+		}
+	}
+}
+
 // outcomeOf decides a call and returns a word for the outcome.
 func outcomeOf(t *testing.T, e *engine.Engine, c *engine.Call) string {
 	t.Helper()
