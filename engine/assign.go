@@ -65,8 +65,8 @@ func (k AssignmentKind) String() string {
 // Assignment answers a Usage.
 type Assignment struct {
 	Kind AssignmentKind
-	// Burst, Tokens and Seconds are those of AssignShare, and for AssignKeep and AssignSpent
-	// those that the gateway has by the counters, 0 if nothing.
+	// Burst, Tokens and Seconds are the share that AssignShare gives. For AssignKeep and
+	// AssignSpent they are the share that the gateway has by the counters, 0 without one.
 	Burst, Tokens, Seconds int64
 	// Lasts is how long the assignment lasts, or the one that the gateway has: whole seconds.
 	Lasts time.Duration

@@ -131,7 +131,7 @@ func TestIdleBucketsHoldUpNoOthers(t *testing.T) {
 		}
 		pass(time.Second)
 		if used := d.store.take(); len(used) < idle || len(used) > idle+3 {
-			t.Errorf("%d calls of the store; want one for each bucket, and those of ticks", len(used))
+			t.Errorf("%d calls of the store; want one for each bucket, and some at ticks", len(used))
 		}
 		if got := d.rlqs.Stats().Buckets; got != 1 {
 			t.Errorf("%d buckets are left after 1.3 s; want the one in use", got)

@@ -21,7 +21,7 @@ type Params struct {
 	places map[string]int // the indexes of all names, if there are more than fewParams
 	later  []laterSource  // the parameters whose values come from a later source
 
-	shortened []string // the names of parameters whose values are not those of the request
+	shortened []string // the names of parameters whose values Shorten has replaced
 }
 
 // fewParams is the number of parameters up to which find searches the list.

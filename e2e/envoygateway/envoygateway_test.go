@@ -200,7 +200,7 @@ func TestEnvoyGateway(t *testing.T) {
 	rig.Must(0, s.redis.Stop())(t)
 	s.follows("joe", 4)
 
-	// Rules on the same route: the eight requests of a user are those that the limits see.
+	// Rules on the same route: each of the eight requests of a user meets the limits, too.
 	k := h.Koalagate("--rules", h.File("rules.conf", rules))
 	s.apply("limits.yaml", fmt.Sprintf(limits, 20))
 	s.has("requests_per_unit=20")

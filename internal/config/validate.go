@@ -233,7 +233,7 @@ func keyOf(field string) string {
 	return f.Tag.Get("koanf")
 }
 
-// counted returns a limit, that of a length with its unit.
+// counted returns the limit that a value violates. The limit of a length has its unit.
 func counted(fault validator.FieldError) string {
 	n, err := strconv.Atoi(fault.Param())
 	switch {

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// CallTimeout bounds one call of Redis for the records that instances share beside the
-// counters. No decision waits for such a call: the time may be longer than a decision has, and
-// is short enough for an operator who waits.
+// CallTimeout bounds one call of Redis about anything but counters: exceptions, modes, minutes
+// and published rules. No decision waits for such a call, so it may take longer than a decision
+// may; but an operator may wait for it.
 const CallTimeout = 2 * time.Second
 
-// Call returns a context for one such call: it ends after CallTimeout, or with ctx.
+// Call returns the context of one such call. It ends after CallTimeout, or with ctx.
 func Call(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, CallTimeout)
 }

@@ -6,8 +6,8 @@
 // Address, which makes clients that never repeat a call. Remedy, TimedOut and
 // Unreachable classify the errors of calls. Inspect, ReadClock and Clear work on
 // a client of one server; packages redis and cluster call them for one server
-// and for every node of a Redis Cluster. Call and HashScan are for the records that
-// instances share beside the counters.
+// and for every node of a Redis Cluster. Call and HashScan are for what
+// instances share besides counters.
 package redisconn
 
 import (
