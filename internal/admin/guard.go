@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/koalagate/koalagate/internal/access"
 	"github.com/koalagate/koalagate/internal/browser"
@@ -21,14 +22,30 @@ func hosts(next http.Handler, names []string, refused func(reason string)) http.
 	})
 }
 
-// sameOrigin rejects requests by which a web page of another origin could change something.
+// sameOrigin rejects requests of web pages of other origins: changes, and also what a link or an
+// image of such a page asks, except where everyone is answered.
 func sameOrigin(next http.Handler, refused func(reason string)) http.Handler {
-	protection := http.NewCrossOriginProtection()
-	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		refused("web_page")
-		http.Error(w, "a web page of another origin sent the request; such pages may not change anything here", http.StatusForbidden)
-	}))
-	return protection.Handler(next)
+	changes := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if changes.Check(r) != nil || isSafe(r.Method) && browser.IsForeign(r) && !needsNoToken(r.URL.Path) {
+			refused("web_page")
+			setSafeHeaders(w.Header())
+			http.Error(w, "a web page of another origin sent the request; such pages may neither read nor change anything here", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isSafe reports whether requests with a method change nothing, as http.CrossOriginProtection
+// takes it.
+func isSafe(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
+}
+
+// needsNoToken reports whether a path answers everyone, so that web pages may link there.
+func needsNoToken(path string) bool {
+	return path == "/healthz" || path == "/readyz" || path == "/" || strings.HasPrefix(path, pagePath)
 }
 
 // admitted answers the callers that have a level.

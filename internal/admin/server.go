@@ -100,8 +100,8 @@ func New(o Options) http.Handler {
 		mux.Handle("GET /{$}", http.RedirectHandler(pagePath, http.StatusFound))
 	}
 	mux.Handle("POST /modes", admitted(access.Change, doors.post, o.Tokens, o.Refused))
-	// Other web pages in an operator's browser may link here, but not change
-	// anything.
+	// Other web pages in an operator's browser may link to the page, but neither read nor
+	// change anything.
 	return hosts(sameOrigin(routed(o.API, mux), o.Refused), o.Hosts, o.Refused)
 }
 

@@ -145,3 +145,25 @@ func TestWhoCanDoWhat(t *testing.T) {
 		}
 	}
 }
+
+// A page of another site reads and changes nothing at the admin address by the address itself: by
+// links, images and scripts, whose requests browsers mark.
+func TestPagesOfOtherSitesReachNothing(t *testing.T) {
+	s, _ := open(t, map[string]any{"state_dir": t.TempDir()})
+	run(t, s)
+	page := caller{s, "", http.Header{"Sec-Fetch-Site": {"cross-site"}}}
+	for row, list := range deeds {
+		for _, d := range list {
+			want := http.StatusForbidden
+			switch {
+			case d.admin == "":
+				continue
+			case d.path == "/healthz" || d.path == "/readyz":
+				want = http.StatusOK
+			}
+			if status, body := page.do(t, d); status != want {
+				t.Errorf("%s: %s %s: %d %.200s; want %d", row, d.method, d.path, status, body, want)
+			}
+		}
+	}
+}
