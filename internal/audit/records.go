@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/koalagate/koalagate/internal/pace"
 )
 
 const (
@@ -23,8 +25,9 @@ const (
 	maxDetail, maxWord = 2000, 128
 	// idLength is the length of a new ID, and maxID the maximum length of an ID in Redis.
 	idLength, maxID = 12, 32
-	// piece is the number of changes in one reply.
-	piece = 100
+	// piece is the number of changes in one reply, which Redis writes, and an instance reads, in
+	// less than a slice of package pace.
+	piece = 25
 )
 
 // The list holds the latest change first. The script that reads it leaves out what is too
@@ -69,6 +72,9 @@ func (r *records) read(ctx context.Context) ([]record, error) {
 			return nil, err
 		}
 		for _, text := range texts {
+			if err := pace.Step(ctx); err != nil {
+				return nil, err
+			}
 			if one, err := parse(text); err == nil { // others are damaged, or of a newer program
 				all = append(all, one)
 			}
