@@ -62,7 +62,7 @@ func (o *Operated) except(ctx context.Context, n int) error {
 		list[i] = fmt.Sprintf(`{"rule":1,"identity":{"uid":"abcdefghijklmno-%d"},"what":"allow"}`, i)
 	}
 	status, err := o.Koalagate.Ask(ctx, &AdminQuestion{
-		Method: http.MethodPost, Path: "exceptions", Body: `{"for_ms":3600000,"exceptions":[` + strings.Join(list, ",") + `]}`, NeedsToken: true,
+		Method: http.MethodPost, Path: api + "exceptions", Body: `{"for_ms":3600000,"exceptions":[` + strings.Join(list, ",") + `]}`, NeedsToken: true,
 	})
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("adding exceptions: %d", status)
@@ -83,7 +83,7 @@ func (o *Operated) publish(ctx context.Context, file string) error {
 func (o *Operated) Questions() []AdminQuestion {
 	list := AdminQuestions()
 	for _, path := range []string{"versions", "versions/1", "differences/1/2"} {
-		list = append(list, AdminQuestion{Name: path, Method: http.MethodGet, Path: path})
+		list = append(list, apiQuestion(path))
 	}
 	return append(list, AdminQuestion{Name: "publishing"})
 }

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// AdminQuestion is a request to the admin API with one of the largest and worst inputs.
+// AdminQuestion is a request to the admin address with one of the largest and worst inputs.
 type AdminQuestion struct {
-	Name, Method, Path, Body string
-	NeedsToken               bool // for changes
-	Refused                  int  // the status of answers that refuse it; 0 if none does
+	Name, Method, Path, Body string // Path is whole, with /api/v1/
+	NeedsToken               bool   // for changes
+	Refused                  int    // the status of answers that refuse it; 0 if none does
 }
 
 const (
@@ -22,7 +22,7 @@ const (
 	changeBody = 60 << 20 // somewhat less than the largest body with it
 )
 
-// AdminQuestions returns requests to each path of the admin API that reads and takes long, for
+// AdminQuestions returns requests to each path of the admin address that takes long, for
 // instances whose rules count by uid.
 func AdminQuestions() []AdminQuestion {
 	line := "rule : [count] [act=post; uid=+; ip=~; kind=%d] [time=3600; count=2] [result=2; return=%d]\n"
@@ -45,7 +45,7 @@ func AdminQuestions() []AdminQuestion {
 	// Fifteen words that each exception of Operated has, many times, and one that none has.
 	words := strings.Repeat("a+b+c+d+e+f+g+h+i+j+k+l+m+n+o+", 1000) + "none"
 	post := func(name, path, body string) AdminQuestion {
-		return AdminQuestion{Name: name, Method: http.MethodPost, Path: path, Body: body}
+		return AdminQuestion{Name: name, Method: http.MethodPost, Path: api + path, Body: body}
 	}
 	// As `koalagate exception add --file` sends them. They end at once, so that they can be added
 	// again.
@@ -55,7 +55,6 @@ func AdminQuestions() []AdminQuestion {
 	}
 	with := func(q AdminQuestion) AdminQuestion { q.NeedsToken = true; return q }
 	refused := func(status int, q AdminQuestion) AdminQuestion { q.Refused = status; return q }
-	get := func(path string) AdminQuestion { return AdminQuestion{Name: path, Method: http.MethodGet, Path: path} }
 	return []AdminQuestion{
 		post("check of valid rules", "check", "{"+draft(valid.String())),
 		post("check of faulty rules", "check", "{"+draft("[rules]\n"+strings.Repeat("rule : [cuont] [] [] []\n", ReaderBody/28))),
@@ -70,8 +69,21 @@ func AdminQuestions() []AdminQuestion {
 		with(post("replay", "replay", `{"since_ms":3600000,`+draft(valid.String()))),
 		refused(http.StatusBadRequest, post("exceptions/prepare", "exceptions/prepare", `{"exceptions":[`+strings.Repeat(`{"rule":1,"identity":{"uid":"a"}},`, ReaderBody/40)+`{}]}`)),
 		refused(http.StatusConflict, with(post("exceptions in a batch", "exceptions", `{"for_ms":1000,"exceptions":[`+strings.Join(batch, ",")+`]}`))), // another caller has changed exceptions since
-		get("rules"), get("bans"), get("exceptions?search=" + words), get("top?limit=100"), get("traffic"), get("audit"), get("words"), get("openapi.yaml"),
+		apiQuestion("rules"), apiQuestion("bans"), apiQuestion("exceptions?search=" + words), apiQuestion("top?limit=100"), apiQuestion("traffic"), apiQuestion("audit"), apiQuestion("words"), apiQuestion("openapi.yaml"),
+		pageQuestion("/metrics"), pageQuestion("/debug/pprof/heap?gc=1"), pageQuestion("/debug/pprof/goroutine?debug=2"), pageQuestion("/debug/pprof/profile?seconds=1"),
 	}
+}
+
+// api is the beginning of the paths of the admin API.
+const api = "/api/v1/"
+
+// apiQuestion returns a question to a path of the admin API, and pageQuestion to any path.
+func apiQuestion(path string) AdminQuestion {
+	return AdminQuestion{Name: path, Method: http.MethodGet, Path: api + path}
+}
+
+func pageQuestion(path string) AdminQuestion {
+	return AdminQuestion{Name: path, Method: http.MethodGet, Path: path}
 }
 
 // mustJSON returns the document of a map of texts, which never fails.
@@ -85,7 +97,7 @@ func mustJSON(v any) string {
 
 // Ask sends a question to an instance, reads the whole answer, and returns its status.
 func (k *Koalagate) Ask(ctx context.Context, q *AdminQuestion) (int, error) {
-	r, err := http.NewRequestWithContext(ctx, q.Method, "http://"+k.Admin+"/api/v1/"+q.Path, strings.NewReader(q.Body))
+	r, err := http.NewRequestWithContext(ctx, q.Method, "http://"+k.Admin+q.Path, strings.NewReader(q.Body))
 	if err != nil {
 		return 0, err
 	}

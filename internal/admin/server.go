@@ -11,6 +11,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/access"
+	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/internal/reload"
 )
 
@@ -81,15 +82,11 @@ func New(o Options) http.Handler {
 		o.Tokens = new(access.Tokens)
 	}
 	guarded := http.NewServeMux()
-	guarded.Handle("GET /metrics", o.Metrics)
+	guarded.Handle("GET /metrics", pace.NewLine().Pages(pace.PageTime, o.Metrics))
 	guarded.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, o.Version) })
 	doors := modes{o.Modes, o.ModesChanged}
 	guarded.HandleFunc("GET /modes", doors.get)
-	guarded.HandleFunc("GET /debug/pprof/", pprof.Index)
-	guarded.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	guarded.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	guarded.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	guarded.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	guarded.Handle("GET /debug/pprof/", pace.NewLine().Pages(profileTime, profiles()))
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", healthz)
@@ -103,6 +100,27 @@ func New(o Options) http.Handler {
 	// Other web pages in an operator's browser may link to the page, but neither read nor
 	// change anything.
 	return hosts(sameOrigin(routed(o.API, mux), o.Refused), o.Hosts, o.Refused)
+}
+
+// profileTime is the time for which a profile may be taken; the default is half of it.
+const profileTime = time.Minute
+
+// profiles returns the handler of profiles. It ignores gc=, by which a caller could have the
+// garbage collector run all the time.
+func profiles() http.Handler {
+	pages := http.NewServeMux()
+	pages.HandleFunc("/debug/pprof/", pprof.Index)
+	pages.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	pages.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	pages.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	pages.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
+		query.Del("gc")
+		plain := r.Clone(r.Context())
+		plain.URL.RawQuery = query.Encode()
+		pages.ServeHTTP(w, plain)
+	})
 }
 
 // routed returns a handler that passes the paths below /api/v1/ to api, if there is one,

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/koalagate/koalagate/engine"
@@ -68,6 +70,58 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s %s: %d %s; want %d with %q", c.method, c.path, w.Code, w.Body, c.code, c.want)
 		}
 	}
+}
+
+// Readers of metrics, and those of profiles, are answered one after the other: another one gets 429
+// after a moment, and neither keeps the other kind or health waiting.
+func TestOnePlaceForMetricsAndOneForProfiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, release := make(chan struct{}), make(chan struct{})
+		o := options()
+		o.Metrics = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(began); <-release })
+		h := admin.New(o)
+		ended := make(chan struct{})
+		go func() { request(h, "GET", "/metrics", "localhost"); close(ended) }()
+		<-began
+		for path, want := range map[string]int{"/metrics": 429, "/debug/pprof/heap": 200, "/healthz": 200, "/readyz": 200} {
+			w := request(h, "GET", path, "localhost")
+			if w.Code != want || (want == 429) != (w.Header().Get("Retry-After") != "") {
+				t.Errorf("%s while metrics are read: %d %v; want %d", path, w.Code, w.Header(), want)
+			}
+		}
+		close(release)
+		<-ended
+		ended = make(chan struct{})
+		go func() { request(h, "GET", "/debug/pprof/heap?seconds=30", "localhost"); close(ended) }()
+		synctest.Wait()
+		for path, want := range map[string]int{"/debug/pprof/heap": 429, "/debug/pprof/profile?seconds=1": 429, "/debug/pprof/": 429, "/version": 200} {
+			w := request(h, "GET", path, "localhost")
+			if w.Code != want || (want == 429) != (w.Header().Get("Retry-After") != "") {
+				t.Errorf("%s while a profile is taken: %d %v; want %d", path, w.Code, w.Header(), want)
+			}
+		}
+		<-ended
+	})
+}
+
+// A profile cannot have the garbage collector run, and ends in time whatever its caller asks.
+func TestProfilesAreBounded(t *testing.T) {
+	h := admin.New(options())
+	runs := func() uint32 {
+		var now runtime.MemStats
+		runtime.ReadMemStats(&now)
+		return now.NumForcedGC
+	}
+	before := runs()
+	if w := request(h, "GET", "/debug/pprof/heap?debug=1&gc=1", "localhost"); w.Code != 200 || runs() != before {
+		t.Errorf("%d, %d forced runs of the garbage collector; want 200 and none", w.Code, runs()-before)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		if w := request(h, "GET", "/debug/pprof/heap?seconds=86400", "localhost"); time.Since(begin) > 61*time.Second {
+			t.Errorf("%d after %v; want an answer within a minute", w.Code, time.Since(begin))
+		}
+	})
 }
 
 func TestReadyzDescribesTheActiveRules(t *testing.T) {

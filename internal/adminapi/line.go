@@ -29,27 +29,7 @@ const (
 	readerWait, changerWait = 2 * time.Second, 5 * time.Second
 	// readerTime and changerTime are the times for which they may have it.
 	readerTime, changerTime = 30 * time.Second, 110 * time.Second
-	// retryPlace is when a caller who did not get the place should try again, in seconds.
-	retryPlace = "2"
 )
-
-// line gives one place at a time to requests that take seconds of a processor.
-type line struct{ place chan struct{} }
-
-func newLine() *line { return &line{make(chan struct{}, 1)} }
-
-// take waits for the place, and returns the function that frees it, nil if ctx ends or the
-// wait is over before.
-func (l *line) take(ctx context.Context, wait time.Duration) (free func()) {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	select {
-	case l.place <- struct{}{}:
-		return func() { <-l.place }
-	case <-ctx.Done():
-		return nil
-	}
-}
 
 // errTooLong is the cause of the end of a request that has had the place for too long.
 var errTooLong = errors.New("it took too long beside the decisions; ask for less")
@@ -67,11 +47,11 @@ func (s *server) answer(one *route, w http.ResponseWriter, r *http.Request) erro
 	if s.mayChange(r) {
 		wait, most = changerWait, changerTime
 	}
-	free := of.take(r.Context(), wait)
+	free := of.Take(r.Context(), wait)
 	if free == nil {
 		w.Header().Set("Connection", "close") // the body may be large
-		w.Header().Set("Retry-After", retryPlace)
-		return problem(http.StatusTooManyRequests, "another question or change of its kind is being answered; try again in %s s", retryPlace)
+		w.Header().Set("Retry-After", pace.RetryAfter)
+		return problem(http.StatusTooManyRequests, "another question or change of its kind is being answered; try again in %s s", pace.RetryAfter)
 	}
 	defer free()
 	ctx, cancel := context.WithTimeoutCause(r.Context(), most, errTooLong)

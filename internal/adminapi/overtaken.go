@@ -29,7 +29,7 @@ func (s *server) overtaken(ctx context.Context, m *fleet.Member, manifest string
 // while the instances answered, with what that one changes. To compare two versions takes seconds
 // of a processor, so that this needs the place; without it the detail stands alone.
 func (s *server) overtakenLater(ctx context.Context, m *fleet.Member, number uint64, detail string) string {
-	free := s.line.take(ctx, readerWait)
+	free := s.line.Take(ctx, readerWait)
 	if free == nil {
 		return detail
 	}

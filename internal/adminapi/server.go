@@ -21,6 +21,7 @@ import (
 	"github.com/koalagate/koalagate/internal/heavy"
 	"github.com/koalagate/koalagate/internal/loglimit"
 	"github.com/koalagate/koalagate/internal/operations"
+	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/internal/traffic"
 )
 
@@ -66,7 +67,7 @@ type Options struct {
 type server struct {
 	Options
 	guessed     loglimit.Line // peers that sent too many wrong tokens
-	line, brief *line
+	line, brief *pace.Line
 }
 
 // route is one path and method of the API.
@@ -104,7 +105,7 @@ func newServer(o Options) *server {
 	if o.Tokens.Sessions == nil {
 		o.Tokens.Sessions = access.NewSessions(Prefix)
 	}
-	return &server{Options: o, line: newLine(), brief: newLine()}
+	return &server{Options: o, line: pace.NewLine(), brief: pace.NewLine()}
 }
 
 // New returns the handler of the paths below Prefix.

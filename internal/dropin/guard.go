@@ -7,6 +7,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/browser"
 	"github.com/koalagate/koalagate/internal/loglimit"
+	"github.com/koalagate/koalagate/internal/pace"
 )
 
 // Guard keeps web pages in browsers away from the pages of an address. envoyproxy/ratelimit
@@ -51,9 +52,10 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, refusal *browser.
 	http.Error(w, refusal.Reason, refusal.Status)
 }
 
-// Scraped returns a handler of a page that programs read under any host name, as Prometheus
-// does. Browsers, and programs that accept deflate, read it under the names of the guard alone.
+// Scraped returns a handler of a page that programs read, one at a time, under any host name, as
+// Prometheus does. Browsers, and programs that accept deflate, read it under the names of the guard alone.
 func (g *Guard) Scraped(next http.Handler) http.Handler {
+	next = pace.NewLine().Pages(pace.PageTime, next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !browser.MaySendGet(r) || !g.bars(w, r) {
 			next.ServeHTTP(w, r)

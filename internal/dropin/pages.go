@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/koalagate/koalagate/internal/browser"
+	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/internal/peer"
 	"github.com/koalagate/koalagate/internal/printable"
 )
@@ -134,13 +135,19 @@ const index = "/debug/pprof/: profiles, if KOALAGATE_RATELIMIT_PROFILES allows t
 // Debug returns the handler of the debug address, which leaves other paths to next.
 func (p *Pages) Debug(next http.Handler) http.Handler {
 	own := map[string]bool{"/": true, "/rlconfig": true, "/stats": true}
+	// Both are as long as the limits are many.
+	long := pace.NewLine().Pages(pace.PageTime, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/rlconfig" {
+			p.limits(r.Context(), w)
+			return
+		}
+		_ = p.Statistics(w) // fails only if the caller has left
+	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch path := r.URL.Path; {
 		case own[path] && p.Operators.bars(w, r):
-		case path == "/rlconfig":
-			p.limits(w)
-		case path == "/stats":
-			_ = p.Statistics(w)
+		case path == "/rlconfig" || path == "/stats":
+			long.ServeHTTP(w, r)
 		case path == "/":
 			_, _ = io.WriteString(w, index)
 		case strings.HasPrefix(path, "/debug/") && !p.Profiles:
@@ -152,14 +159,17 @@ func (p *Pages) Debug(next http.Handler) http.Handler {
 }
 
 // limits writes a line for each limit.
-func (p *Pages) limits(w io.Writer) {
+func (p *Pages) limits(ctx context.Context, w io.Writer) {
 	set := p.Keeper.Current()
 	if set == nil {
 		return
 	}
 	for _, l := range set.Limits() {
-		if _, err := io.WriteString(w, printable.Text(l.String())+"\n"); err != nil {
+		if pace.Step(ctx) != nil {
 			return // the caller has left
+		}
+		if _, err := io.WriteString(w, printable.Text(l.String())+"\n"); err != nil {
+			return
 		}
 	}
 }

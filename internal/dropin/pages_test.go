@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/proto"
@@ -113,6 +114,37 @@ func TestPages(t *testing.T) {
 	check(calls, "GET", "/other", "", 404, "")
 	draining = true
 	check(calls, "GET", "/healthcheck", "", 500, "")
+}
+
+// The limits and the statistics share a place, and the page for Prometheus has one of its own.
+func TestOnePlaceForLongPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, release := make(chan struct{}, 2), make(chan struct{})
+		hold := func() { began <- struct{}{}; <-release }
+		pages := &dropin.Pages{Keeper: keeper(new(loads)), Statistics: func(io.Writer) error { hold(); return nil }}
+		debug := pages.Debug(http.NotFoundHandler())
+		scraped := pages.Operators.Scraped(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hold() }))
+		go get(debug, "GET", "/stats", "")
+		go get(scraped, "GET", "/metrics", "")
+		<-began
+		<-began
+		for _, path := range []string{"/stats", "/rlconfig"} {
+			if code, text := get(debug, "GET", path, ""); code != http.StatusTooManyRequests {
+				t.Errorf("%s: %d %q; want 429", path, code, text)
+			}
+		}
+		if code, text := get(scraped, "GET", "/metrics", ""); code != http.StatusTooManyRequests {
+			t.Errorf("the page for Prometheus: %d %q; want 429", code, text)
+		}
+		if code, _ := get(debug, "GET", "/", ""); code != http.StatusOK {
+			t.Errorf("/: %d; want 200", code)
+		}
+		close(release)
+		synctest.Wait()
+		if code, text := get(debug, "GET", "/rlconfig", ""); code != http.StatusOK {
+			t.Errorf("afterwards: %d %q; want 200", code, text)
+		}
+	})
 }
 
 // Limits whose texts would control a terminal, or add lines, have a line each.
