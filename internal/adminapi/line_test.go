@@ -16,7 +16,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/exceptions"
+	"github.com/koalagate/koalagate/internal/operations"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -259,6 +261,40 @@ func TestBodiesOfReaders(t *testing.T) {
 	long := draft(t, "#"+strings.Repeat("x\n#", maxReaderBody/3))
 	if w := s.ask("POST check", long, "Authorization", "Bearer "+changeToken); w.Code != http.StatusOK {
 		t.Errorf("with the token for changes: %d %s", w.Code, w.Body)
+	}
+}
+
+// No question meets more counting rules than a request at the doors may, which max_rules bounds:
+// neither by the rules in force nor by a draft.
+func TestQuestionsMeetMaxRules(t *testing.T) {
+	const tail = "\n[result]\n0 : {}\n1 : {}\n2 : {}\n"
+	text := "[params]\nuid : header X-User-Id\n[rules]\n"
+	for i := range 3 {
+		text += fmt.Sprintf("rule : [count] [uid=+; act=post] [time=60; count=9] [result=2; return=%d]\n", i+1)
+	}
+	text += tail
+	set, list := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, rules.Options{})
+	if list.HasErrors() {
+		t.Fatal(list)
+	}
+	for most, want := range map[int]int{2: http.StatusBadRequest, 3: http.StatusOK} {
+		s := newStage(t, func(o *Options) {
+			o.Desk = operations.New(operations.Options{
+				Engine: engine.New(set, engine.WithMaxRules(most, nil)), MaxRules: most, Log: operations.DecisionLog{Path: decisionLog(t), Every: 1},
+			})
+		})
+		files := strings.TrimPrefix(draft(t, text), "{")
+		for line, body := range map[string]string{
+			"POST why":                `{"params":{"uid":"ann","act":"post"}}`,
+			"POST explain":            `{"params":{"uid":"ann","act":"post"}}`,
+			"POST explain by a draft": `{"params":{"uid":"ann","act":"post"},` + files,
+			"POST replay":             `{"since_ms":60000,` + files,
+		} {
+			w := s.ask(strings.TrimSuffix(line, " by a draft"), body, "Authorization", "Bearer "+changeToken)
+			if w.Code != want || want == http.StatusBadRequest && !strings.Contains(w.Body.String(), strconv.Itoa(most)) {
+				t.Errorf("max_rules %d, %s: %d %.300s; want %d", most, line, w.Code, w.Body, want)
+			}
+		}
 	}
 }
 

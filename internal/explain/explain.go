@@ -19,7 +19,7 @@ import (
 // counter exists before it or after. The error comes from ctx, or reports hits
 // that are out of range.
 func (q *Question) Answer(ctx context.Context, set *rules.Set) (*Report, error) {
-	counters, err := sandbox.Open(set, sandbox.Options{})
+	counters, err := sandbox.Open(set, sandbox.Options{MaxRules: q.options.MaxRules})
 	if err != nil {
 		return nil, err
 	}

@@ -73,6 +73,8 @@ type Options struct {
 	// MaxParams and MaxValue are the bounds of the service on parameters; see
 	// mapping.Options.
 	MaxParams, MaxValue int
+	// MaxRules is the service's max_rules; 0 means the maximum of the engine.
+	MaxRules int
 	// Limits are the imported limits of the door doorname.RateLimit, which come before the
 	// rules; nil for none.
 	Limits *envoylimits.Set

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/replay"
 	"github.com/koalagate/koalagate/internal/trace"
@@ -90,7 +91,7 @@ func (d *Desk) Replay(ctx context.Context, x *Replay) (*Replayed, error) {
 	done := &Replayed{Whole: true, Every: max(d.log.Every, 1), Masked: []string{}}
 	begin := time.Now().Add(-since).UnixMilli()
 	found, err := replay.Diff(ctx, replay.DiffOptions{
-		Old: now, New: draft, Traces: trace.NewFiles(tail), Since: begin,
+		Old: now, New: draft, Traces: trace.NewFiles(tail), Since: begin, MaxRules: d.maxRules,
 		OnMasked: func(m replay.MaskedParam) {
 			if !slices.Contains(done.Masked, m.Name) {
 				done.Masked = append(done.Masked, m.Name)
@@ -101,6 +102,8 @@ func (d *Desk) Replay(ctx context.Context, x *Replay) (*Replayed, error) {
 	switch {
 	case errors.Is(err, replay.ErrInterrupted):
 		done.Whole = false
+	case engine.IsInvalid(err): // a call meets more rules than max_rules
+		return nil, InputError{fmt.Errorf("the decision log cannot be replayed: %w", err)}
 	case err != nil:
 		return nil, fmt.Errorf("the decision log cannot be replayed: %w", err)
 	}

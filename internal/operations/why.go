@@ -179,11 +179,11 @@ func (d *Desk) whyRequest(ctx context.Context, set *rules.Set, q *Question) (*Wh
 func (d *Desk) explained(q *Question) (*explain.Question, error) {
 	r := q.Request
 	if r == nil {
-		return explain.New(explain.Options{Params: entriesOf(q.Params), Limits: d.limits(), MaxParams: d.mapping.MaxParams, MaxValue: d.mapping.MaxValue})
+		return explain.New(explain.Options{Params: entriesOf(q.Params), Limits: d.limits(), MaxParams: d.mapping.MaxParams, MaxValue: d.mapping.MaxValue, MaxRules: d.maxRules})
 	}
 	o := explain.Options{
 		Method: cmp.Or(r.Method, http.MethodGet), Target: r.Target, Door: cmp.Or(r.Door, doorname.ExtAuthz), Peer: r.Peer, Headers: http.Header{}, Metadata: r.Metadata,
-		KeepMalformedPaths: d.mapping.KeepMalformed, Limits: d.limits(), MaxParams: d.mapping.MaxParams, MaxValue: d.mapping.MaxValue,
+		KeepMalformedPaths: d.mapping.KeepMalformed, Limits: d.limits(), MaxParams: d.mapping.MaxParams, MaxValue: d.mapping.MaxValue, MaxRules: d.maxRules,
 	}
 	if !slices.Contains(doorname.All(), o.Door) {
 		return nil, fmt.Errorf("unknown door %q; want one of %s", o.Door, strings.Join(doorname.All(), ", "))

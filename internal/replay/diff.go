@@ -31,6 +31,8 @@ type DiffOptions struct {
 	// Rules and Identities bound what is counted and returned, as in whatif.Tally. Without
 	// Identities, Diff returns the ten of a rule with the most differences.
 	Rules, Identities int
+	// MaxRules is the service's max_rules; 0 means the maximum of the engine.
+	MaxRules int
 }
 
 // Difference has the differences between the decisions of two rule sets about a trace.
@@ -51,10 +53,10 @@ type Difference struct {
 func Diff(ctx context.Context, o DiffOptions) (*Difference, error) {
 	d := &differ{since: o.Since, tally: whatif.Tally{Rules: o.Rules, Identities: o.Identities}}
 	var err error
-	if d.old, err = openSide(ctx, o.Old, o.OnMasked); err != nil {
+	if d.old, err = openSide(ctx, o.Old, &o); err != nil {
 		return nil, err
 	}
-	if d.new, err = openSide(ctx, o.New, o.OnMasked); err != nil {
+	if d.new, err = openSide(ctx, o.New, &o); err != nil {
 		return nil, errors.Join(err, d.old.counters.Close(ctx))
 	}
 	err = d.all(ctx, o.Traces)
@@ -87,9 +89,9 @@ type side struct {
 	matches  rules.Matches
 }
 
-func openSide(ctx context.Context, set *rules.Set, found func(MaskedParam)) (*side, error) {
-	counters, err := sandbox.Open(set, sandbox.Options{})
-	return &side{set: set, counters: counters, receipts: newReceipts(set), masked: newMaskedParams(ctx, set, found)}, err
+func openSide(ctx context.Context, set *rules.Set, o *DiffOptions) (*side, error) {
+	counters, err := sandbox.Open(set, sandbox.Options{MaxRules: o.MaxRules})
+	return &side{set: set, counters: counters, receipts: newReceipts(set), masked: newMaskedParams(ctx, set, o.OnMasked)}, err
 }
 
 func (d *differ) all(ctx context.Context, lines *trace.Files) error {

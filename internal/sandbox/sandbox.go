@@ -48,6 +48,9 @@ type Options struct {
 	// RedisPrefix starts the keys in Redis. Each sandbox adds a random suffix,
 	// so that two sandboxes never share a key. "" means DefaultRedisPrefix.
 	RedisPrefix string
+	// MaxRules is the maximum number of counting rules that one call may meet; 0 means the
+	// maximum of the engine.
+	MaxRules int
 }
 
 // Sandbox decides calls. It is safe for concurrent use.
@@ -64,7 +67,7 @@ func Open(set *rules.Set, o Options) (*Sandbox, error) {
 	if o.Store == "" || o.Store == Memory {
 		s := new(Sandbox)
 		m := memory.New(memory.Options{OnFull: func() { s.shared.Add(1) }, OnExcess: func() { s.excess.Add(1) }})
-		s.engine, s.close = engine.New(set, wiring.CountIn(m)), func(context.Context) error { m.Close(); return nil }
+		s.engine, s.close = engine.New(set, wiring.CountIn(m), engine.WithMaxRules(o.MaxRules, nil)), func(context.Context) error { m.Close(); return nil }
 		return s, nil
 	}
 	if o.RedisPrefix == "" {
@@ -78,7 +81,7 @@ func Open(set *rules.Set, o Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sandbox{engine: engine.New(set, wiring.CountIn(r)), close: func(ctx context.Context) error {
+	return &Sandbox{engine: engine.New(set, wiring.CountIn(r), engine.WithMaxRules(o.MaxRules, nil)), close: func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, clearTimeout)
 		defer cancel()
 		defer r.Close()
