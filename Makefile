@@ -56,7 +56,8 @@ ALONE     = $(filter $(PACKAGES),$(addprefix $(MODULE)/,$(GATEWAYS) cmd/koalagat
 DIVIDED   = $(filter $(MODULE)/internal/store% $(MODULE)/internal/adminapi,$(PACKAGES))
 PLAIN     = $(filter-out $(ALONE),$(filter $(addprefix $(MODULE)/,$(UNRACED)),$(PACKAGES)))
 RACED     = $(filter-out $(addprefix $(MODULE)/,$(UNRACED)) $(DIVIDED) $(OWN),$(PACKAGES))
-GOTEST   := go test -vet=all -timeout 10m
+# `make lint` vets the packages.
+GOTEST   := go test -vet=off -timeout 10m
 
 # tests starts go test with arguments (1) for packages (2), if there are any, and end waits for
 # what has been started.
@@ -67,7 +68,7 @@ end   = for run in $$runs; do wait $$run || status=1; done; runs=;
 # them mostly wait. Those of gateways and of the commands have the deadlines of real programs,
 # so that only two packages at a time run then, and the modules after them. -race needs cgo.
 .PHONY: test
-test: tools ## vet, and run every test against the real programs, with the race detector where it can find something; ONLY="PACKAGE ..." runs only these packages
+test: tools ## run every test against the real programs, with the race detector where it can find something; ONLY="PACKAGE ..." runs only these packages
 	@status=0; runs=; \
 	$(call tests,-p 2,$(PLAIN)) \
 	$(call tests,-p 2 -run '$(DIALOGUES)',$(DIVIDED)) \
@@ -77,7 +78,7 @@ test: tools ## vet, and run every test against the real programs, with the race 
 	$(end) \
 	$(call tests,-p 2 -parallel 3,$(ALONE)) \
 	$(end) \
-	for module in $(OWN:$(MODULE)/%=%); do $(GOTEST:go=go -C "$$module") -count=1 . & runs="$$runs $$!"; done; \
+	for module in $(OWN:$(MODULE)/%=%); do go -C "$$module" test -vet=all -timeout 10m -count=1 . & runs="$$runs $$!"; done; \
 	$(end) \
 	exit $$status
 
