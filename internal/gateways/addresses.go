@@ -1,6 +1,8 @@
 package gateways
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -9,18 +11,20 @@ import (
 	"strings"
 )
 
-// replacer replaces addresses in a text.
+// replacer replaces addresses in a sample.
 type replacer struct {
-	text string
-	err  error
+	sample string
+	pairs  []string // the old and the new text of each replacement
+	err    error
 }
 
-// replace replaces a part of the sample wherever it is.
+// replace replaces a part of the sample wherever it is. All replacements are made in one pass:
+// an address of the options may be one that the sample has elsewhere.
 func (r *replacer) replace(from, to string) {
-	if r.err == nil && !strings.Contains(r.text, from) {
+	if r.err == nil && !strings.Contains(r.sample, from) {
 		r.err = fmt.Errorf("the sample lacks %q", from)
 	}
-	r.text = strings.ReplaceAll(r.text, from, to)
+	r.pairs = append(r.pairs, from, to)
 }
 
 // repeat replaces the line about koalagate's address in the sample by one about each of the
@@ -33,23 +37,48 @@ func (r *replacer) repeat(sample string, addresses []string, line func(i int, ad
 	r.replace(line(0, sample), b.String())
 }
 
-// address puts the addresses of the options into a configuration.
-func (g *gateway) address(text string, o *Options) (string, error) {
-	for _, a := range append([]string{o.App}, o.Koalagate...) {
-		if _, _, err := splitAddress(a); a != "" && err != nil {
-			return "", err
-		}
+// address returns the sample with the addresses of the options.
+func (g *gateway) address(o *Options) (string, error) {
+	if err := g.check(o); err != nil {
+		return "", err
 	}
-	if o.Listen != "" {
-		if host, _, err := splitAddress(o.Listen); err != nil {
-			return "", err
-		} else if _, err := netip.ParseAddr(host); err != nil {
-			return "", fmt.Errorf("%q is not where a gateway can listen; want an IP address and a port, such as 0.0.0.0:8080", o.Listen)
-		}
-	}
-	r := &replacer{text: text}
+	r := &replacer{sample: g.file.Text}
 	g.replace(r, o)
-	return r.text, r.err
+	return strings.NewReplacer(r.pairs...).Replace(r.sample), r.err
+}
+
+// check reports addresses that the gateway cannot have, and those that two have.
+func (g *gateway) check(o *Options) error {
+	if o.Koalagate != nil && len(o.Koalagate) == 0 {
+		return errors.New("the list of koalagate's addresses is empty; want HOST:PORT of each instance")
+	}
+	if host, _, err := splitAddress(o.Listen); o.Listen != "" {
+		if err != nil {
+			return err
+		}
+		if _, err := netip.ParseAddr(host); err != nil {
+			return fmt.Errorf("%q is not where a gateway can listen; want an IP address and a port, such as 0.0.0.0:8080", o.Listen)
+		}
+	}
+	type named struct{ address, of string }
+	all := []named{{g.sample.own, "the gateway's own listener"}, {cmp.Or(o.Listen, g.sample.listen), "the gateway"}, {cmp.Or(o.App, sampleApp), "the application"}}
+	for _, address := range o.Koalagate {
+		all = append(all, named{address, "koalagate"})
+	}
+	if o.Koalagate == nil {
+		all = append(all, named{g.sample.koalagate, "koalagate"})
+	}
+	known := make(map[string]string, len(all))
+	for i, n := range all {
+		if _, _, err := splitAddress(n.address); err != nil && i > 0 {
+			return fmt.Errorf("the address of %s: %w", n.of, err)
+		}
+		if other, isKnown := known[n.address]; isKnown && other != n.of {
+			return fmt.Errorf("%s and %s both have the address %s; give each its own", other, n.of, n.address)
+		}
+		known[n.address] = n.of
+	}
+	return nil
 }
 
 // splitAddress reads HOST:PORT.
@@ -68,7 +97,15 @@ const (
 	sampleListen    = "127.0.0.1:8080"
 	sampleApp       = "127.0.0.1:8000"
 	sampleKoalagate = "127.0.0.1:9981"
+	sampleEnvoy     = "127.0.0.1:10000" // where Envoy listens
+	sampleGRPC      = "127.0.0.1:9191"  // of koalagate
 )
+
+// addresses are those of a sample that differ between the gateways.
+type addresses struct {
+	listen, koalagate string
+	own               string // where the gateway listens for itself; "" if it does not
+}
 
 func replaceNginx(r *replacer, o *Options) {
 	if o.Koalagate != nil {
@@ -151,8 +188,8 @@ func (r *replacer) replaceCluster(name string, addresses ...string) {
 // replaceEnvoyCommon replaces the addresses of Envoy and of the application.
 func (r *replacer) replaceEnvoyCommon(o *Options) {
 	if o.Listen != "" {
-		r.replace("127.0.0.1:10000/", o.Listen+"/")
-		r.replace(socketAddress("127.0.0.1:10000"), socketAddress(o.Listen))
+		r.replace(sampleEnvoy+"/", o.Listen+"/")
+		r.replace(socketAddress(sampleEnvoy), socketAddress(o.Listen))
 	}
 	if o.App != "" {
 		r.replace(socketAddress(sampleApp), socketAddress(o.App))
@@ -165,7 +202,7 @@ func (r *replacer) replaceEnvoyCommon(o *Options) {
 
 func replaceEnvoy(r *replacer, o *Options) {
 	if o.Koalagate != nil {
-		r.repeat("127.0.0.1:9191", o.Koalagate, func(_ int, address string) string {
+		r.repeat(sampleGRPC, o.Koalagate, func(_ int, address string) string {
 			return "        - endpoint: { address: { socket_address: { " + socketAddress(address) + "} } }\n"
 		})
 	}

@@ -38,20 +38,39 @@ type gateway struct {
 	file    File   // the sample
 	others  []File // that do not depend on the rules
 	blocks  map[string]func(*facts) []string
+	sample  addresses
 	replace func(*replacer, *Options)
 }
 
 var gateways = []gateway{
-	{name: "nginx", file: File{"nginx.conf", nginx.Sample()}, blocks: nginxBlocks, replace: replaceNginx},
-	{name: "accel", file: File{"nginx.conf", nginx.AccelSample()}, blocks: accelBlocks, replace: replaceNginx},
-	{name: "caddy", file: File{"Caddyfile", deploy.Caddy()}, blocks: caddyBlocks, replace: replaceCaddy},
 	{
-		name: "haproxy", file: File{"haproxy.cfg", deploy.HAProxy()}, blocks: haproxyBlocks, replace: replaceHAProxy,
-		others: []File{{"koala.lua", deploy.HAProxyAction()}},
+		name: "nginx", file: File{"nginx.conf", nginx.Sample()}, blocks: nginxBlocks,
+		sample: addresses{listen: sampleListen, koalagate: sampleKoalagate}, replace: replaceNginx,
 	},
-	{name: "traefik", file: File{"traefik.yaml", deploy.Traefik()}, blocks: traefikBlocks, replace: replaceTraefik},
-	{name: "envoy", file: File{"envoy.yaml", envoy.Sample()}, blocks: envoyBlocks, replace: replaceEnvoy},
-	{name: "envoy-http", file: File{"envoy.yaml", envoy.HTTPSample()}, blocks: envoyHTTPBlocks, replace: replaceEnvoyHTTP},
+	{
+		name: "accel", file: File{"nginx.conf", nginx.AccelSample()}, blocks: accelBlocks,
+		sample: addresses{listen: sampleListen, koalagate: sampleKoalagate}, replace: replaceNginx,
+	},
+	{
+		name: "caddy", file: File{"Caddyfile", deploy.Caddy()}, blocks: caddyBlocks,
+		sample: addresses{listen: sampleListen, koalagate: sampleKoalagate}, replace: replaceCaddy,
+	},
+	{
+		name: "haproxy", file: File{"haproxy.cfg", deploy.HAProxy()}, others: []File{{"koala.lua", deploy.HAProxyAction()}}, blocks: haproxyBlocks,
+		sample: addresses{listen: sampleListen, koalagate: sampleKoalagate, own: "127.0.0.1:9980"}, replace: replaceHAProxy,
+	},
+	{
+		name: "traefik", file: File{"traefik.yaml", deploy.Traefik()}, blocks: traefikBlocks,
+		sample: addresses{listen: sampleListen, koalagate: sampleKoalagate}, replace: replaceTraefik,
+	},
+	{
+		name: "envoy", file: File{"envoy.yaml", envoy.Sample()}, blocks: envoyBlocks,
+		sample: addresses{listen: sampleEnvoy, koalagate: sampleGRPC, own: "127.0.0.1:9901"}, replace: replaceEnvoy,
+	},
+	{
+		name: "envoy-http", file: File{"envoy.yaml", envoy.HTTPSample()}, blocks: envoyHTTPBlocks,
+		sample: addresses{listen: sampleEnvoy, koalagate: sampleKoalagate, own: "127.0.0.1:9901"}, replace: replaceEnvoyHTTP,
+	},
 }
 
 // Names returns the kinds of gateways.
@@ -71,11 +90,11 @@ func Configure(name string, set *rules.Set, o Options) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := g.fill(set)
+	text, err := g.address(&o)
 	if err != nil {
 		return nil, err
 	}
-	if text, err = g.address(text, &o); err != nil {
+	if text, err = g.fill(text, set); err != nil {
 		return nil, err
 	}
 	return append([]File{{g.file.Name, text}}, g.others...), nil
@@ -87,7 +106,7 @@ func Blocks(name string, set *rules.Set) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := g.fill(set)
+	text, err := g.fill(g.file.Text, set)
 	if err != nil {
 		return "", err
 	}
@@ -127,12 +146,12 @@ func beginOf(line string) (name string, begins bool) {
 
 func isEnd(line string) bool { return strings.TrimSpace(line) == endComment }
 
-// fill returns the sample with the blocks for a rule set.
-func (g *gateway) fill(set *rules.Set) (string, error) {
+// fill returns a text of the sample with the blocks for a rule set.
+func (g *gateway) fill(text string, set *rules.Set) (string, error) {
 	f := g.factsOf(set)
 	var b strings.Builder
 	inside := false
-	for line := range strings.Lines(g.file.Text) {
+	for line := range strings.Lines(text) {
 		if inside = inside && !isEnd(line); inside {
 			continue // the sample's
 		}

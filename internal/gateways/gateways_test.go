@@ -2,6 +2,7 @@ package gateways
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -182,6 +183,59 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// Addresses of the options that the sample has elsewhere stay where the options put them, so
+// that the application never answers checks.
+func TestAddressesOfTheSample(t *testing.T) {
+	set := parse(t, many)
+	for i := range gateways {
+		g := &gateways[i]
+		distinct := []string{"192.0.2.1:60001", "192.0.2.2:60002", "192.0.2.3:60003"}
+		configure := func(a []string) string {
+			files, err := Configure(g.name, set, Options{Listen: a[0], App: a[1], Koalagate: a[2:]})
+			if err != nil {
+				t.Fatalf("%s: %q: %v", g.name, a, err)
+			}
+			return files[0].Text
+		}
+		want := configure(distinct)
+		sample := []string{g.sample.listen, sampleApp, g.sample.koalagate}
+		for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+			var own, pairs []string
+			for place, from := range order {
+				own = append(own, sample[from])
+				host, port, _ := net.SplitHostPort(distinct[place])
+				_, newPort, _ := net.SplitHostPort(sample[from])
+				pairs = append(pairs, host, "127.0.0.1", port, newPort)
+			}
+			if diff := cmp.Diff(strings.NewReplacer(pairs...).Replace(want), configure(own)); diff != "" {
+				t.Errorf("%s with %q (-want +got):\n%s", g.name, own, diff)
+			}
+		}
+	}
+}
+
+// An address that two have is refused: checks would reach the application, or requests the
+// gateway again.
+func TestAddressesThatTwoHave(t *testing.T) {
+	set := parse(t, many)
+	for _, c := range []struct {
+		gateway string
+		o       Options
+		want    string
+	}{
+		{"nginx", Options{App: "127.0.0.1:9981"}, "the application and koalagate both have the address 127.0.0.1:9981; give each its own"},
+		{"nginx", Options{Listen: "127.0.0.1:8000"}, "the gateway and the application both"},
+		{"caddy", Options{Listen: "127.0.0.1:81", Koalagate: []string{"127.0.0.1:9981", "127.0.0.1:81"}}, "the gateway and koalagate both"},
+		{"haproxy", Options{App: "127.0.0.1:9980"}, "the gateway's own listener and the application both"},
+		{"envoy", Options{Listen: "127.0.0.1:9901"}, "the gateway's own listener and the gateway both"},
+		{"envoy", Options{App: "127.0.0.1:9191"}, "the application and koalagate both"},
+	} {
+		if _, err := Configure(c.gateway, set, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s with %q: %v; want %q", c.gateway, c.o, err, c.want)
+		}
+	}
+}
+
 func TestInvalidOptions(t *testing.T) {
 	set := parse(t, many)
 	for _, o := range []Options{
@@ -198,6 +252,9 @@ func TestInvalidOptions(t *testing.T) {
 		{App: "{app}:80"},
 		{Koalagate: []string{"127.0.0.1:9981", "127.0.0.1:"}},
 		{Koalagate: []string{"\n:1"}},
+		{Koalagate: []string{""}},
+		{Koalagate: []string{"127.0.0.1:9981", ""}},
+		{Koalagate: []string{}},
 	} {
 		for _, name := range Names() {
 			if _, err := Configure(name, set, o); err == nil {
