@@ -52,6 +52,30 @@ func (j *JWT) IsAt(kind JWTPlaceKind, name string) bool {
 	return slices.Contains(j.Places, JWTPlace{kind, name})
 }
 
+// isIn reports whether a source reads a part of a request that may have the token, as it is.
+func (j *JWT) isIn(s *ParamSource) bool {
+	if s.Hashed {
+		return false
+	}
+	return slices.ContainsFunc(j.Places, func(p JWTPlace) bool {
+		switch p.Kind {
+		case InBearer:
+			return s.Kind == FromHeader && s.Name == "authorization"
+		case InHeader:
+			return s.Kind == FromHeader && s.Name == p.Name
+		case InCookie:
+			return s.Kind == FromCookie && s.Name == p.Name || s.Kind == FromHeader && s.Name == "cookie"
+		}
+		return s.Kind == FromQuery && s.Name == p.Name
+	})
+}
+
+// MayHaveToken reports whether a source reads a part of a request that may have a token, as it
+// is. For koalagate's own programs, may change.
+func (s *Set) MayHaveToken(from *ParamSource) bool {
+	return slices.ContainsFunc(s.Tokens, func(t *JWT) bool { return t.isIn(from) })
+}
+
 // Verify verifies a token. Without a verifier it is unavailable.
 func (j *JWT) Verify(token string) (JWTOutcome, []string) {
 	if j.verifier == nil {
@@ -154,7 +178,8 @@ func (o JWTOutcome) String() string {
 type JWTVerifier interface {
 	// Verify returns how the verification of a token ended, and the values of the line's
 	// claims, "" for those that it lacks. Only a valid token has claims. The caller does not
-	// change them.
+	// change them. An empty token is invalid: it stands for what a request has where programs
+	// may read different tokens, or an empty one.
 	Verify(token string) (JWTOutcome, []string)
 }
 

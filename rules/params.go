@@ -385,6 +385,7 @@ type sourceWord struct {
 	chosen  bool // the gateway's configuration decides which requests have it
 	gateway bool // the gateway sends it, and may send what it likes
 	late    bool // its value depends on another parameter
+	trusted bool // the client cannot choose it: somebody has verified it, or a table has it
 }
 
 // sourceWords are the sources of [params] by their kinds.
@@ -392,14 +393,14 @@ var sourceWords = []sourceWord{
 	FromHeader:     {name: "header", words: []string{"NAME"}, token: true, folded: true, request: true, client: true, vouched: true},
 	FromCookie:     {name: "cookie", words: []string{"NAME"}, token: true, request: true, client: true},
 	FromQuery:      {name: "query", words: []string{"NAME"}, request: true, client: true},
-	FromMetadata:   {name: "metadata", words: []string{"NAMESPACE", "PATH"}, request: true},
+	FromMetadata:   {name: "metadata", words: []string{"NAMESPACE", "PATH"}, request: true, trusted: true},
 	FromDescriptor: {name: "descriptor", words: []string{"KEY"}, chosen: true},
-	FromPrincipal:  {name: "principal", request: true},
+	FromPrincipal:  {name: "principal", request: true, trusted: true},
 	FromSNI:        {name: "sni", request: true, lower: true},
 	FromClientIP:   {name: "client-ip", lower: true, always: true},
 	FromGateway:    {name: "gateway", gateway: true},
-	FromTable:      {name: tableWord, words: []string{"TABLE.COLUMN", byWord, "PARAM"}, late: true},
-	FromJWT:        {name: "jwt", words: []string{"NAME", "CLAIM"}, request: true, spared: true},
+	FromTable:      {name: tableWord, words: []string{"TABLE.COLUMN", byWord, "PARAM"}, late: true, trusted: true},
+	FromJWT:        {name: "jwt", words: []string{"NAME", "CLAIM"}, request: true, spared: true, trusted: true},
 	FromConstant:   {name: "constant", quoted: true, always: true},
 }
 

@@ -68,10 +68,23 @@ func (p *parser) parseToken(s span) {
 	p.tokens = append(p.tokens, d)
 	p.parseKeys(d)
 	for _, w := range p.words(nil, others, jwtWords, nil, "") {
-		if !w.value.empty() {
+		switch {
+		case w.value.empty():
+		case !p.quoted(w.value):
 			p.parseTokenWord(d, w)
+		case cmp.Or(w.meant, w.name.text()) == issuerWord:
+			d.Issuer = w.value.text() // it is not missing
 		}
 	}
+}
+
+// quoted reports a value with quotes: they would be a part of it.
+func (p *parser) quoted(s span) bool {
+	at := strings.IndexByte(s.text(), '"')
+	if at >= 0 {
+		p.reportf(s.tail(at), errJWTValue, "remove the quotes", "values of [tokens] are written without quotes")
+	}
+	return at >= 0
 }
 
 const wantTokenName = "want lower-case letters, digits, _ and -, at most 32"
@@ -104,6 +117,9 @@ func (p *parser) parseKeys(d *jwtDecl) {
 
 // checkAddress reports an address that keys cannot be fetched from.
 func (p *parser) checkAddress(s span) {
+	if p.quoted(s) {
+		return
+	}
 	address, err := url.Parse(s.text())
 	switch {
 	case err != nil || address.Host == "" || address.User != nil || address.Fragment != "":

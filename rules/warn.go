@@ -22,7 +22,7 @@ func (p *parser) warn(set *Set) {
 		}
 	}
 	for _, warn := range []func(){
-		p.warnDays, p.warnUncounted, p.warnQueues, p.warnBans, p.warnSettling, p.warnUnshared, p.warnOver, p.warnRefusals, p.warnUnreachable, p.warnResults, p.warnTokens, p.warnOutcomes,
+		p.warnDays, p.warnUncounted, p.warnQueues, p.warnBans, p.warnSettling, p.warnUnshared, p.warnOver, p.warnRefusals, p.warnUnreachable, p.warnResults, p.warnTokens, p.warnOutcomes, p.warnRawTokens,
 		func() { p.warnUnused(set) },
 	} {
 		if warn(); !p.at(0) {
@@ -30,7 +30,7 @@ func (p *parser) warn(set *Set) {
 		}
 	}
 	supplied := newSupply(p.params, &p.routes, p.tokens)
-	warnings := []func(*supply){p.warnSupply, p.warnForwards, p.warnConstants, p.warnDerived, p.warnDoors}
+	warnings := []func(*supply){p.warnSupply, p.warnRoutes, p.warnForwards, p.warnConstants, p.warnDerived, p.warnDoors}
 	if len(p.params) > 0 {
 		warnings = append(warnings, func(*supply) { p.warnUnread() }, p.warnHashed, p.warnLower, p.warnTrust)
 	}

@@ -128,6 +128,23 @@ func (p *parser) warnUnsupplied(name string, at span, names []string) {
 	p.found.add(warnNoSupply, at, f)
 }
 
+// warnRoutes reports variables of paths that replace a parameter which the client cannot choose
+// otherwise.
+func (p *parser) warnRoutes(s *supply) {
+	for _, e := range p.routes.list {
+		for _, v := range e.variables {
+			d := s.declared[v.name]
+			if d == nil || s.outcomes[v.name] {
+				continue
+			}
+			if i := slices.IndexFunc(d.Sources, func(from ParamSource) bool { return from.Kind.is().trusted }); i >= 0 {
+				p.reportf(e.at, warnRouteTrust, "rename the variable of the path or the parameter",
+					"clients choose %s by the path: {%s} replaces the value from %s", v.name, v.name, &d.Sources[i])
+			}
+		}
+	}
+}
+
 // warnConstants reports conditions that no value of [routes] satisfies, on parameters
 // that nothing else supplies.
 func (p *parser) warnConstants(s *supply) {

@@ -82,6 +82,21 @@ func (p *parser) meets(of *JWT, outcome JWTOutcome, accept func(*Rule) bool) boo
 	return false
 }
 
+// warnRawTokens reports parameters whose values are tokens or have them: counters, logs and lists
+// would have them, too.
+func (p *parser) warnRawTokens() {
+	for _, d := range p.params {
+		for i := range d.Sources {
+			s := &d.Sources[i]
+			if j := slices.IndexFunc(p.tokens, func(t *jwtDecl) bool { return t.isIn(s) }); j >= 0 {
+				p.reportf(d.name, warnRawToken, "write hashed after the source, or read a claim: jwt "+p.tokens[j].Name+" sub",
+					"the value of %s (%s) has the token %s, and so have counters, logs and lists", d.Name, s, p.tokens[j].Name)
+				break
+			}
+		}
+	}
+}
+
 // warnOutcomes reports parameters and constants of routes that have the name of an outcome:
 // nothing replaces it.
 func (p *parser) warnOutcomes() {

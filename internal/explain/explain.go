@@ -69,6 +69,7 @@ func (q *Question) Ask(ctx context.Context, set *rules.Set, counters *sandbox.Sa
 		report.Decision = e.decision(d)
 		report.Forward = e.forwards(q)
 	}
+	report.hide(traced.withTokens(set))
 	return report, d, nil
 }
 

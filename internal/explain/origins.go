@@ -71,6 +71,20 @@ func (t *originTracer) listTokens() []Token {
 	return list
 }
 
+// withTokens returns the parameters whose values have a token as it is.
+func (t *originTracer) withTokens(set *rules.Set) map[string]bool {
+	names := make(map[string]bool)
+	for _, d := range set.Params {
+		for i := range d.Sources {
+			from, s := t.origins[d.Name], &d.Sources[i]
+			if set.MayHaveToken(s) && (from == s.String() || from == "") {
+				names[d.Name] = true
+			}
+		}
+	}
+	return names
+}
+
 // absent returns the declared parameters that a request lacks. Most rules that
 // are not met depend on a header that the gateway does not send.
 func absent(set *rules.Set, params *rules.Params) []Param {

@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/koalagate/koalagate/internal/display"
+	"github.com/koalagate/koalagate/internal/mapping"
 )
 
 // Report explains a decision. It is also the document that `explain --format
@@ -141,6 +142,37 @@ type Quota struct {
 	Name      string `json:"name,omitempty"` // of the rule
 	Remaining int64  `json:"remaining"`
 	Limit     int64  `json:"limit"`
+}
+
+// hide masks the values of parameters.
+func (r *Report) hide(names map[string]bool) {
+	if len(names) == 0 {
+		return
+	}
+	mask := func(name string, value *string) {
+		if names[name] && *value != "" {
+			*value = mapping.TokenMark
+		}
+	}
+	params := func(list []Param) {
+		for i := range list {
+			mask(list[i].Name, &list[i].Value)
+		}
+	}
+	params(r.Params)
+	for i := range r.Forward {
+		mask(r.Forward[i].Param, &r.Forward[i].Value)
+	}
+	for i := range r.Rules {
+		x := &r.Rules[i]
+		params(x.CountedFor)
+		for i := range x.Failed {
+			mask(x.Failed[i].Name, &x.Failed[i].Value)
+		}
+		for i := range x.Thresholds {
+			mask(x.Thresholds[i].Param, &x.Thresholds[i].Key)
+		}
+	}
 }
 
 // WriteJSON writes the report as an indented JSON document. The error comes from

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +121,62 @@ func TestTokensAreExplained(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A parameter that has a token as it is shows a mark in its place, wherever a report has its value.
+func TestTokensInParametersAreHidden(t *testing.T) {
+	const text = `[tokens]
+main : keys.json; issuer=id; audience=api; algorithms=HS256; from=bearer, header X-Token, cookie session, query t
+[tables]
+plans : plans.csv
+[params]
+uid     : jwt main sub
+raw     : header Authorization lower else client-ip
+one     : header X-Token
+cookie  : cookie session
+cookies : header Cookie
+query   : query t
+hash    : header X-Token hashed
+[forward]
+X-Raw : one
+[rules]
+rule : [direct] [jwt.main=unavailable; raw=x; query=+; cookie=x] [] [result=2; return=1]
+rule : [count] [uid=+; raw=+; one=+; cookie=+; cookies=+; query=+; hash=+] [time=60; count=table plans.count by one else 5] [result=2; return=3]
+`
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text + results)}}, rules.Options{
+		OpenKeys: func(string, string) ([]byte, error) { return []byte(tokenKeys), nil },
+		OpenTable: func(string, string) (*rules.Table, error) {
+			return rules.ParseTable("plans.csv", strings.NewReader("key,count\na,1\n"))
+		}, OpenToken: tokens.Offline,
+	})
+	if findings.HasErrors() {
+		t.Fatal(findings)
+	}
+	token := signed(t, jwt.MapClaims{"iss": "id", "aud": "api", "exp": time.Now().Add(time.Hour).Unix(), "sub": "ann"})
+	headers := bearer(token)
+	headers.Set("X-Token", token)
+	headers.Set("Cookie", "a=b; session="+token)
+	report := answer(t, set, explain.Options{Method: "GET", Target: "/?t=" + token, Headers: headers, Peer: "192.0.2.7"})
+	var out bytes.Buffer
+	report.WriteText(&out, explain.TextOptions{All: true})
+	document, err := json.Marshal(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Write(document)
+	for _, part := range append(strings.Split(token, "."), token) {
+		if strings.Contains(strings.ToLower(out.String()), strings.ToLower(part)) {
+			t.Errorf("the report has %q of a token:\n%s", part, out.String())
+		}
+	}
+	for _, p := range report.Params {
+		if hides := p.Value == "***"; hides != slices.Contains([]string{"raw", "one", "cookie", "cookies", "query"}, p.Name) {
+			t.Errorf("%s is %q", p.Name, p.Value)
+		}
+	}
+	if report = answer(t, set, explain.Options{Method: "GET", Target: "/", Peer: "192.0.2.7"}); !slices.Contains(report.Params, explain.Param{Name: "raw", Value: "192.0.2.7", From: "client-ip"}) {
+		t.Errorf("the address is hidden: %+v", report.Params)
 	}
 }
 

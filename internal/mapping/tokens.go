@@ -1,7 +1,6 @@
 package mapping
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
@@ -22,8 +21,6 @@ type Token struct {
 
 	claims []string
 }
-
-var errSeveral = errors.New("the request has several tokens there, of which programs may use different ones, or an empty one")
 
 // verify verifies the tokens that the set uses, at doors that receive a request.
 func (q *original) verify(set *rules.Set, o *Options) {
@@ -54,12 +51,9 @@ func (q *original) verified(of *rules.JWT, explains bool) Token {
 			continue
 		}
 		token.Place = &of.Places[i]
-		switch {
-		case text == "":
-			token.Outcome, token.Err = rules.JWTInvalid, errSeveral
-		case explains:
+		if explains {
 			token.Outcome, token.claims, token.Err = of.Explain(text)
-		default:
+		} else {
 			token.Outcome, token.claims = of.Verify(text)
 		}
 		break
@@ -102,8 +96,8 @@ func (q *original) tokenAt(place *rules.JWTPlace) (text string, found bool) {
 	})
 }
 
-// tokenMark stands for a token in texts for people.
-const tokenMark = "***"
+// TokenMark stands for a token in texts for people.
+const TokenMark = "***"
 
 // WithoutTokens returns a target of a request in which the tokens in its query are masked.
 func WithoutTokens(set *rules.Set, target string) string {
@@ -116,7 +110,7 @@ func WithoutTokens(set *rules.Set, target string) string {
 		name, _, _ := decodeArgument(argument)
 		written, _, hasValue := strings.Cut(argument, "=")
 		if hasValue && slices.ContainsFunc(set.Tokens, func(t *rules.JWT) bool { return t.IsAt(rules.InQuery, name) }) {
-			arguments[i] = written + "=" + tokenMark
+			arguments[i] = written + "=" + TokenMark
 		}
 	}
 	return start + "?" + strings.Join(arguments, "&")

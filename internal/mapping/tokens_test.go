@@ -196,10 +196,17 @@ func TestTokensAreVerifiedOnce(t *testing.T) {
 		{"unused", "uid : header X-User", "uid=+", 0},
 		{"in a rule alone", "uid : header X-User", "uid=+; jwt.main=valid", 1},
 		{"in [params] alone", "uid : jwt main sub", "ip=+", 1},
+		{"several tokens, which are counted", "uid : jwt main sub", "ip=+", 1},
 		{"several claims", "uid : jwt main sub\nplan : jwt main plan else jwt main tier\nadmin : jwt main roles has admin", "uid=+; plan=+; jwt.main=valid", 1},
 	} {
 		set, calls := tokenSet(t, "", c.params, "", c.conditions)
 		var p rules.Params
+		request := request
+		if strings.HasPrefix(c.name, "several tokens") {
+			two := *request
+			two.Headers = HTTPHeaders{"Authorization": {"Bearer good, Bearer good"}}
+			request = &two
+		}
 		if err := Params(set, request, &Options{}, &p); err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-json-experiment/json/jsontext"
@@ -29,8 +30,9 @@ const (
 // Keys are the keys of one text. They are immutable and safe for concurrent use.
 type Keys struct {
 	list    []key
-	Skipped []error // why keys of the text are not in use
+	Skipped []error // why keys of the text are not in use: at most maxReasons, then the number of the others
 	secrets bool
+	more    int // keys beyond those in Skipped
 }
 
 // key is a key with the algorithms that it fits.
@@ -64,10 +66,46 @@ func ParseKeys(text []byte, secrets bool) (*Keys, error) {
 	if err := read(text); err != nil {
 		return nil, err
 	}
-	if len(k.list) == 0 {
-		return nil, errors.Join(append([]error{errors.New("no key for the verification of signatures")}, k.Skipped...)...)
+	if k.more > 0 {
+		k.Skipped = append(k.Skipped, fmt.Errorf("%d more have mistakes, too", k.more))
 	}
-	return k, nil
+	switch {
+	case len(k.list) > 0:
+		return k, nil
+	case len(k.Skipped) > 0:
+		return nil, fmt.Errorf("no key for the verification of signatures: %s", Reasons(k.Skipped))
+	}
+	return nil, errors.New("no key for the verification of signatures")
+}
+
+// maxReasons is the number of keys that are not in use whose reasons are told.
+const maxReasons = 10
+
+// skip notes why the key or block of this number is not in use. What a reason quotes is the text
+// of somebody else.
+func (k *Keys) skip(what string, number int, reason error) {
+	if len(k.Skipped) == maxReasons {
+		k.more++
+		return
+	}
+	k.Skipped = append(k.Skipped, fmt.Errorf("%s %d: %w", what, number, reason))
+}
+
+// Reasons returns reasons in one line.
+func Reasons(list []error) string {
+	texts := make([]string, len(list))
+	for i, reason := range list {
+		texts[i] = reason.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+// foreign returns an error of a library about a key, whose text may quote any part of the key.
+func foreign(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%.100q", err.Error())
 }
 
 // readSet reads a JWK set.
@@ -98,7 +136,7 @@ func (k *Keys) readList(list jsontext.Value) error {
 			return fmt.Errorf("it has more than %d keys", MaxKeys)
 		}
 		if err := k.readKey(value); err != nil {
-			k.Skipped = append(k.Skipped, fmt.Errorf("key %d: %w", n, err))
+			k.skip("key", n, err)
 		}
 		return nil
 	})
@@ -122,7 +160,7 @@ func (k *Keys) readKey(value jsontext.Value) error {
 	}
 	var public jose.JSONWebKey
 	if err := public.UnmarshalJSON(value); err != nil {
-		return err
+		return foreign(err)
 	}
 	if hasOps && !verifies || public.Use != "" && public.Use != "sig" {
 		return errors.New("it is not for the verification of signatures")
@@ -161,7 +199,7 @@ func (k *Keys) readPEM(text []byte) error {
 			err = k.add(jose.JSONWebKey{Key: public})
 		}
 		if err != nil {
-			k.Skipped = append(k.Skipped, fmt.Errorf("block %d: %w", n, err))
+			k.skip("block", n, err)
 		}
 	}
 }
@@ -169,17 +207,19 @@ func (k *Keys) readPEM(text []byte) error {
 func publicKey(block *pem.Block) (any, error) {
 	switch block.Type {
 	case "PUBLIC KEY":
-		return x509.ParsePKIXPublicKey(block.Bytes)
+		public, err := x509.ParsePKIXPublicKey(block.Bytes)
+		return public, foreign(err)
 	case "RSA PUBLIC KEY":
-		return x509.ParsePKCS1PublicKey(block.Bytes)
+		public, err := x509.ParsePKCS1PublicKey(block.Bytes)
+		return public, foreign(err)
 	case "CERTIFICATE":
 		certificate, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, err
+			return nil, foreign(err)
 		}
 		return certificate.PublicKey, nil
 	}
-	return nil, fmt.Errorf("%q is neither a public key nor a certificate", block.Type)
+	return nil, fmt.Errorf("%.100q is neither a public key nor a certificate", block.Type)
 }
 
 // fitting returns the algorithms that a key can verify.
@@ -218,7 +258,7 @@ func (k *Keys) fitting(read jose.JSONWebKey) (names []string, err error) {
 	}
 	if read.Algorithm != "" {
 		if !slices.Contains(names, read.Algorithm) {
-			return nil, fmt.Errorf("its algorithm %q does not fit its type", read.Algorithm)
+			return nil, fmt.Errorf("its algorithm %.100q does not fit its type", read.Algorithm)
 		}
 		names = []string{read.Algorithm}
 	}

@@ -1,8 +1,8 @@
 // Package tokens verifies JSON Web Tokens in the compact form (RFC 7515, RFC 7519) against the
 // terms of a line of [tokens]. Libraries read keys (go-jose) and check signatures (golang-jwt).
 // This package bounds what they are given: it accepts one reading of a token only, so that no other
-// program can read another one, and one signature check at most is made for a token that is
-// not valid.
+// program can read another one. A token costs as many signature checks as keys fit its header: one
+// if its kid names one key, maxTried at most, and none if no key fits.
 package tokens
 
 import (
@@ -97,7 +97,8 @@ func New(terms *rules.JWT, from Source, o Options) *Verifier {
 	return &Verifier{terms: terms, options: o, source: from, remembered: memory{most: o.Remembered}}
 }
 
-// Verify returns how the verification of a token ended, and the values of its claims.
+// Verify returns how the verification of a token ended, and the values of its claims. An empty
+// token stands for several, or for an empty one.
 func (v *Verifier) Verify(token string) (rules.JWTOutcome, []string) {
 	outcome, claims, _ := v.verify(token)
 	if v.options.Verified != nil {
@@ -113,6 +114,8 @@ func (v *Verifier) Explain(token string) (rules.JWTOutcome, []string, error) { r
 func (v *Verifier) verify(token string) (rules.JWTOutcome, []string, error) {
 	keys := v.source.Keys()
 	switch {
+	case token == "":
+		return rules.JWTInvalid, nil, errSeveral
 	case keys == nil:
 		return rules.JWTUnavailable, nil, errNoKeys
 	case len(token) > maxToken:
@@ -228,6 +231,7 @@ func (k *verified) at(now time.Time, leeway time.Duration) (rules.JWTOutcome, er
 
 // Why a token is not valid.
 var (
+	errSeveral    = errors.New("the request has several tokens there, of which programs may use different ones, or an empty one")
 	errNoKeys     = errors.New("no keys have been loaded yet")
 	errBusy       = errors.New("no processor was free in time to verify it")
 	errLength     = fmt.Errorf("it is longer than %d bytes", maxToken)

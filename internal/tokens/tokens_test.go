@@ -13,6 +13,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -259,6 +260,40 @@ func TestRememberedTokensAreBounded(t *testing.T) {
 	v.Verify(token(fmt.Sprintf(`{"sub":%q}`, strings.Repeat("x", 5000))))
 	if tokens.Remembers(v, token(fmt.Sprintf(`{"sub":%q}`, strings.Repeat("x", 5000)))) {
 		t.Error("a token with 5,000 bytes of claims is remembered")
+	}
+}
+
+// Each verification is counted, with the outcome of one without a token to verify: a request with
+// several tokens, or with an empty one.
+func TestVerificationsAreCounted(t *testing.T) {
+	var counted []string
+	v := tokens.New(&rules.JWT{Name: "main"}, (*tokens.Keys)(nil), tokens.Options{
+		Verified: func(name string, outcome rules.JWTOutcome) { counted = append(counted, name+" "+outcome.String()) },
+	})
+	for _, text := range []string{"", "x"} {
+		v.Verify(text)
+	}
+	if want := []string{"main invalid", "main unavailable"}; !slices.Equal(counted, want) {
+		t.Errorf("%q are counted; want %q", counted, want)
+	}
+}
+
+// Why keys are not in use is told for ten of them, whatever a key is, and never with more than a
+// part of its text.
+func TestReasonsAreBounded(t *testing.T) {
+	long := strings.Repeat("x", 100_000)
+	for name, one := range map[string]string{
+		"of an unknown type": `{"kty":"` + long + `"}`, "of an unknown algorithm": `{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo","alg":"` + long + `"}`,
+		"of an unknown curve": `{"kty":"EC","crv":"` + long + `","x":"AA","y":"AA"}`, "with a control character": `{"kty":"\u001b[2J"}`,
+	} {
+		_, err := tokens.ParseKeys([]byte(`{"keys":[`+strings.Repeat(one+",", 7)+one+`]}`), false)
+		if err == nil || len(err.Error()) > 8*300 || strings.ContainsAny(err.Error(), "\n\x1b") {
+			t.Errorf("%s: an error of %d bytes: %.2000v", name, len(fmt.Sprint(err)), err)
+		}
+	}
+	_, err := tokens.ParseKeys([]byte(`{"keys":[`+strings.Repeat("{},", 500)+`{}]}`), false)
+	if text := fmt.Sprint(err); strings.Count(text, "; key ") != 9 || !strings.HasSuffix(text, "; 491 more have mistakes, too") {
+		t.Errorf("501 keys with mistakes: %s", text)
 	}
 }
 

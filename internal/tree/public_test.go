@@ -117,7 +117,7 @@ var ownParts = []string{
 	"rules.Params.FullName", "rules.Params.SetFrom", "rules.Params.SetNamed", "rules.Params.Shorten",
 	"rules.ProtectsKeys", "rules.Renumbered",
 	"rules.Rule.AppendPolicyName", "rules.Rule.Charges", "rules.Rule.Free", "rules.Rule.Unassignable", "rules.Rule.UsedHits", "rules.Rule.WithCount",
-	"rules.Set.HasWaits", "rules.Set.IsParsed", "rules.Set.Needs", "rules.Set.OpenDict", "rules.Set.OpenKeys", "rules.Set.OpenTable", "rules.Set.ReceiptTime",
+	"rules.Set.HasWaits", "rules.Set.IsParsed", "rules.Set.MayHaveToken", "rules.Set.Needs", "rules.Set.OpenDict", "rules.Set.OpenKeys", "rules.Set.OpenTable", "rules.Set.ReceiptTime",
 	"rules.Set.RouteConstants", "rules.Set.Timed", "rules.Set.Uses", "rules.Set.WithoutRoutes",
 }
 
