@@ -31,14 +31,40 @@ func Replace(path string, content []byte) (err error) {
 			err = errors.Join(err, os.Remove(next.Name()))
 		}
 	}()
-	_, err = next.Write(content)
-	if err = errors.Join(err, keepOwner(next, info), next.Chmod(info.Mode().Perm()), next.Sync(), next.Close()); err != nil {
+	if err := errors.Join(keepOwner(next, info), next.Chmod(info.Mode().Perm())); err != nil {
+		return errors.Join(err, next.Close())
+	}
+	return finish(next, content, target)
+}
+
+// Write writes a file atomically and durably, as Replace does, whether or not it exists. It makes
+// its folder. Only the owner of the process may read a file and a folder that Write makes.
+func Write(path string, content []byte) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	if err := os.Rename(next.Name(), target); err != nil {
+	next, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.new")
+	if err != nil {
 		return err
 	}
-	SyncFolder(folder)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(next.Name()))
+		}
+	}()
+	return finish(next, content, path)
+}
+
+// finish writes and closes a temporary file, and gives it its name.
+func finish(next *os.File, content []byte, path string) error {
+	_, err := next.Write(content)
+	if err = errors.Join(err, next.Sync(), next.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(next.Name(), path); err != nil {
+		return err
+	}
+	SyncFolder(filepath.Dir(path))
 	return nil
 }
 

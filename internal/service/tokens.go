@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/metrics"
@@ -14,7 +15,11 @@ import (
 
 // openTokens opens what verifies tokens.
 func (s *Service) openTokens() {
-	s.keys = keyset.New(keyset.Options{StateDir: s.config.StateDir, Logger: s.logger})
+	o := keyset.Options{StateDir: s.config.StateDir, Logger: s.logger}
+	if s.config.IsPublished() {
+		o.MayAsk = s.mayAsk
+	}
+	s.keys = keyset.New(o)
 	s.onClose(s.keys.Close)
 	s.tokens = tokens.NewRing(tokens.Options{
 		Remembered: s.config.MaxTokens, Address: s.keys.Source,
@@ -37,11 +42,24 @@ func (s *Service) publishedToken(t *rules.JWT, text []byte) (rules.JWTVerifier, 
 		if err != nil {
 			return nil, nil, err
 		}
-		if !slices.Contains(s.config.RulesMayUse, address.Host) {
-			return nil, nil, fmt.Errorf("the host %s is not in rules_may_use, the setting of this instance", address.Host)
+		if err := s.mayAsk(address); err != nil {
+			return nil, nil, err
 		}
 	}
 	return s.tokens.Open(t, text)
+}
+
+// mayAsk returns an error unless rules_may_use lists the host of an address. An issuer chooses
+// the hosts of its keys and of redirects, so that each is checked when it is asked.
+func (s *Service) mayAsk(address *url.URL) error {
+	host := address.Host
+	if address.Scheme == "https" {
+		host = strings.TrimSuffix(host, ":443")
+	}
+	if slices.ContainsFunc(s.config.RulesMayUse, func(known string) bool { return strings.EqualFold(known, host) }) {
+		return nil
+	}
+	return fmt.Errorf("the host %.100q is not in rules_may_use, the setting of this instance", host)
 }
 
 // keySets returns the states of the keys by address, for metrics.

@@ -269,10 +269,10 @@ func TestPublishedRulesReachTheHostsOfTheSettingAlone(t *testing.T) {
 		{rules.FromFile, "keys.json", ""},
 		{rules.FromAddress, "https://127.0.0.1:8443/keys", ""},
 		{rules.FromIssuer, "https://127.0.0.1:8443/realm", ""},
-		{rules.FromAddress, "https://127.0.0.1/keys", "the host 127.0.0.1 is not in rules_may_use"},
-		{rules.FromAddress, "https://id.example.com:8443/keys", "the host id.example.com:8443 is not in rules_may_use"},
-		{rules.FromIssuer, "https://id.example.com.evil.example/", "the host id.example.com.evil.example is not in rules_may_use"},
-		{rules.FromIssuer, "http://169.254.169.254/", "the host 169.254.169.254 is not in rules_may_use"},
+		{rules.FromAddress, "https://127.0.0.1/keys", `the host "127.0.0.1" is not in rules_may_use`},
+		{rules.FromAddress, "https://id.example.com:8443/keys", `the host "id.example.com:8443" is not in rules_may_use`},
+		{rules.FromIssuer, "https://id.example.com.evil.example/", `the host "id.example.com.evil.example" is not in rules_may_use`},
+		{rules.FromIssuer, "http://169.254.169.254/", `the host "169.254.169.254" is not in rules_may_use`},
 	} {
 		line := &rules.JWT{Name: "main", From: c.from, Keys: c.keys, Issuer: "id", Algorithms: []string{"HS256"}, Refresh: time.Hour}
 		_, _, err := s.publishedToken(line, []byte(tokenKeys))

@@ -26,8 +26,9 @@ const (
 	discoveryPath = "/.well-known/openid-configuration"
 )
 
-// newClient returns a client that verifies servers, and follows redirects to https alone.
-func newClient(roots *x509.CertPool) *http.Client {
+// newClient returns a client that verifies servers, and follows redirects to https alone, and to
+// hosts that may be asked.
+func newClient(roots *x509.CertPool, mayAsk func(*url.URL) error) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: fetchTime}).DialContext,
@@ -41,7 +42,7 @@ func newClient(roots *x509.CertPool) *http.Client {
 			case r.URL.Scheme != "https":
 				return errRedirect
 			}
-			return nil
+			return mayAsk(r.URL)
 		},
 	}
 }
@@ -53,6 +54,9 @@ var errRedirect = errors.New("a redirect leads to an address without https")
 func (k *Keeper) get(ctx context.Context, address, tag string) (text []byte, newTag string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
+		return nil, "", err
+	}
+	if err := k.o.MayAsk(r.URL); err != nil {
 		return nil, "", err
 	}
 	r.Header.Set("Accept", "application/json")
@@ -104,7 +108,7 @@ func (k *Keeper) discover(ctx context.Context, issuer string) (string, error) {
 		return "", fmt.Errorf("the discovery document is that of another issuer, %.200q", document.Issuer)
 	}
 	address, err := url.Parse(document.Keys)
-	if err != nil || !rules.ProtectsKeys(address) {
+	if err != nil || !rules.ProtectsKeys(address) || address.Scheme != "https" && strings.HasPrefix(issuer, "https:") {
 		return "", fmt.Errorf("the discovery document has the jwks_uri %.200q; want https://", document.Keys)
 	}
 	return document.Keys, nil

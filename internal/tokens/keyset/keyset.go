@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"runtime"
 	"slices"
 	"strings"
@@ -38,6 +39,9 @@ type Options struct {
 	StateDir string
 	// Roots are the authorities that vouch for issuers; nil means those of the system.
 	Roots *x509.CertPool
+	// MayAsk returns an error if keys may not come from the host of an address: that of a line, of
+	// a discovery document or of a redirect. Nil means that any host may be asked.
+	MayAsk func(*url.URL) error
 	// Logger receives what fails; nil means slog.Default.
 	Logger *slog.Logger
 	// Now is the clock, and After returns a channel that receives once a time has passed; nil
@@ -102,7 +106,10 @@ func New(o Options) *Keeper {
 	if o.After == nil {
 		o.After = time.After
 	}
-	k := &Keeper{o: o, client: newClient(o.Roots), open: make(map[place]opened)}
+	if o.MayAsk == nil {
+		o.MayAsk = func(*url.URL) error { return nil }
+	}
+	k := &Keeper{o: o, client: newClient(o.Roots, o.MayAsk), open: make(map[place]opened)}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	return k
 }
@@ -187,12 +194,11 @@ func (k *Keeper) forget(s *set) {
 // old files in the state folder that no set in use has.
 func (k *Keeper) Await() {
 	k.sweep()
-	deadline := time.NewTimer(loadTime)
-	defer deadline.Stop()
+	deadline := k.o.After(loadTime)
 	for _, s := range k.sets() {
 		select {
 		case <-s.ready:
-		case <-deadline.C:
+		case <-deadline:
 			return
 		case <-k.ctx.Done():
 			return

@@ -3,7 +3,6 @@ package keyset
 import (
 	"bytes"
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -171,13 +170,10 @@ func (s *set) accept(text []byte) error {
 	s.keys.Store(keys)
 	s.keeper.o.Logger.Info("keys of tokens are in use", "keys", s.at.address, "number", keys.Len())
 	if len(keys.Skipped) > 0 {
-		s.keeper.o.Logger.Warn("some keys of tokens are not in use", "keys", s.at.address, "reason", errors.Join(keys.Skipped[:min(len(keys.Skipped), maxReasons)]...))
+		s.keeper.o.Logger.Warn("some keys of tokens are not in use", "keys", s.at.address, "reason", tokens.Reasons(keys.Skipped))
 	}
 	return nil
 }
-
-// maxReasons is the number of keys whose faults are logged.
-const maxReasons = 10
 
 // note counts a fetch.
 func (s *set) note(err error) {

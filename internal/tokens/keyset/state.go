@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/atomicfile"
 	"github.com/koalagate/koalagate/internal/tokens"
 )
 
@@ -70,33 +71,11 @@ func (s *set) save() {
 	}
 	text, err := json.Marshal(&saved{s.at.address, s.from, s.keeper.o.Now(), string(s.text)})
 	if err == nil {
-		err = writeWhole(s.path(), text)
+		err = atomicfile.Write(s.path(), text)
 	}
 	if err != nil {
 		s.keeper.o.Logger.Warn("the keys of tokens cannot be saved in state_dir; the next start depends on their address", "keys", s.at.address, "error", err)
 	}
-}
-
-// writeWhole replaces a file in one step.
-func writeWhole(path string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	next, err := os.CreateTemp(filepath.Dir(path), "next-")
-	if err != nil {
-		return err
-	}
-	_, err = next.Write(text)
-	if closed := next.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(next.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(next.Name()) // the error counts
-	}
-	return err
 }
 
 // remove removes the file of the set.
