@@ -108,6 +108,7 @@ func (p *program) keyNewCommand() *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
+		signal.Ignore(syscall.SIGPIPE) // a key that cannot be printed is taken back
 		cells, err := parseCells(args)
 		if err != nil {
 			return err
@@ -122,7 +123,9 @@ func (p *program) keyNewCommand() *cobra.Command {
 		if err := p.addKey(ctx, k, apikey.Hash(key), cells); err != nil {
 			return err
 		}
-		fmt.Fprintln(p.stdout, key)
+		if _, err := fmt.Fprintln(p.stdout, key); err != nil {
+			return p.takeBack(ctx, k, apikey.Hash(key), k.publish) // the program reports err
+		}
 		return nil
 	}
 	return c

@@ -71,15 +71,32 @@ func (p *program) addKey(ctx context.Context, k *keyFlags, hash string, cells []
 	}
 	err := p.publishKeys(ctx, k, add, "key "+shortID(hash)+" added")
 	if err != nil && inFile {
-		remove := change(func(t *apikey.Table) ([]byte, error) {
-			text, _, err := t.Remove(hash)
-			return text, err
-		})
-		if undone := apikey.Edit(context.WithoutCancel(ctx), k.table, remove.on(k.table)); undone != nil {
-			err = fmt.Errorf("%w; %s keeps the row %s of a key that nobody has: %w", err, k.table, shortID(hash), undone)
+		if kept := p.takeBack(ctx, k, hash, false); kept != nil {
+			err = fmt.Errorf("%w; %w", err, kept)
 		}
 	}
 	return err
+}
+
+// takeBack removes the row of a key that nobody has, and with inForce from the published table,
+// too.
+func (p *program) takeBack(ctx context.Context, k *keyFlags, hash string, inForce bool) error {
+	ctx = context.WithoutCancel(ctx)
+	remove := change(func(t *apikey.Table) ([]byte, error) {
+		text, _, err := t.Remove(hash)
+		return text, err
+	})
+	if inForce {
+		k.of.note, k.of.expect = "", -1
+		if err := p.publishKeys(ctx, k, remove, "key "+shortID(hash)+" taken back"); err != nil {
+			return fmt.Errorf("the published table keeps the row %s of a key that nobody has: %w", shortID(hash), err)
+		}
+	}
+	err := apikey.Edit(ctx, k.table, remove.on(k.table))
+	if err == nil || k.publish && errors.Is(err, fs.ErrNotExist) { // only the published table has the keys
+		return nil
+	}
+	return failed("%s keeps the row %s of a key that nobody has: %w", k.table, shortID(hash), err)
 }
 
 // revokeKey removes the row of a key, with --publish from the published table first.
