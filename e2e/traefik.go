@@ -10,17 +10,22 @@ import (
 // using koalagate at an address. Pairs are further replacements of texts that occur in the
 // sample once.
 func (s *Stage) Traefik(app, koalagate string, pairs ...[2]string) (*Gateway, error) {
+	text, err := s.sample("deploy/traefik/traefik.yaml", append(pairs,
+		[2]string{"http://127.0.0.1:9981/", "http://" + koalagate + "/"},
+		[2]string{"- url: \"http://127.0.0.1:8000\"", "- url: \"http://" + app + "\""})...)
+	if err != nil {
+		return nil, err
+	}
+	return s.TraefikWith(text)
+}
+
+// TraefikWith starts Traefik with a file of its dynamic configuration.
+func (s *Stage) TraefikWith(text string) (*Gateway, error) {
 	path, err := s.Find("traefik")
 	if err != nil {
 		return nil, err
 	}
 	address, err := FreeAddress()
-	if err != nil {
-		return nil, err
-	}
-	text, err := s.sample("deploy/traefik/traefik.yaml", append(pairs,
-		[2]string{"http://127.0.0.1:9981/", "http://" + koalagate + "/"},
-		[2]string{"- url: \"http://127.0.0.1:8000\"", "- url: \"http://" + app + "\""})...)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,8 @@ package gateways_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -40,20 +42,54 @@ func TestTokensDecideWhoAsks(t *testing.T) {
 				t.Errorf("%d requests with tokens that are not valid reached the application", len(entries["refused"]))
 			}
 			for _, scheme := range []string{"Bearer", "bearer", "BEARER"} {
-				wantUser(t, g, ledger, ann, "Authorization: "+scheme+" "+issuer.Token(ann), "X-User-Id: mallory")
+				wantUser(t, g, ledger, ann, "/", "Authorization: "+scheme+" "+issuer.Token(ann), "X-User-Id: mallory")
 			}
 			if r := rig.WantStatus(t, 429, "GET", g.URL+"/", "Authorization: Bearer "+issuer.Token(ann)); r.Header.Get("X-Koala-Rule") != "204" {
 				t.Errorf("rule %q refused; want 204, of the user's plan", r.Header.Get("X-Koala-Rule"))
 			}
-			wantUser(t, g, ledger, ann+"-gold", "Authorization: Bearer "+issuer.Token(ann+"-gold", map[string]any{"plan": "gold"}), "X-User-Id: "+ann)
+			wantUser(t, g, ledger, ann+"-gold", "/", "Authorization: Bearer "+issuer.Token(ann+"-gold", map[string]any{"plan": "gold"}), "X-User-Id: "+ann)
 			for _, subject := range []string{ann + "\r\nX-Admin: 1", ann + "\x00", ann + "\x7f", ann + strings.Repeat("u", 4096)} { // none that a header can hold
-				wantUser(t, g, ledger, "", "Authorization: Bearer "+issuer.Token(subject), "X-User-Id: "+ann)
+				wantUser(t, g, ledger, "", "/", "Authorization: Bearer "+issuer.Token(subject), "X-User-Id: "+ann)
 			}
-			wantUser(t, g, ledger, "", "X-User-Id: "+ann)
-			wantUser(t, g, ledger, "", "Authorization: Basic YW5uOnNlY3JldA==", "X-User-Id: "+ann)
+			wantUser(t, g, ledger, "", "/", "X-User-Id: "+ann)
+			wantUser(t, g, ledger, "", "/", "Authorization: Basic YW5uOnNlY3JldA==", "X-User-Id: "+ann)
 		})
 	}
 	rig.WantStatus(t, 429, "GET", gateways["envoy"].URL+"/") // all are of one network
+}
+
+// The gateways send what has a token to koalagate, wherever rules say that it is.
+func TestTokensInOtherPlaces(t *testing.T) {
+	h := rig.NewFixture(t)
+	h.Stage.TrustUsers(false)
+	issuer := rig.NewIssuer(t, "1")
+	k := h.Koalagate("--rules", h.SampleRules("examples/tokens.conf", [2]string{"keys/main.jwks.json", h.File("main.jwks.json", issuer.Keys())},
+		[2]string{"audience=api\n", "audience=api; from=header X-Token, cookie session, query token\n"}))
+	ledger := rig.Must(h.Stage.Ledger())(t)
+	app := &e2e.App{Address: ledger.Address}
+	const check, own = "                # koalagate gateway: begin check\n", "                - { exact: x-token, ignore_case: true }\n"
+	dir := t.TempDir()
+	made(t, "envoy-http", filepath.Join(h.Dir, "tokens.conf"), dir)
+	if text := string(rig.Must(os.ReadFile(filepath.Join(dir, "envoy.yaml")))(t)); !strings.Contains(text, check+own) {
+		t.Fatalf("the configuration for the rules lacks %q", check+own)
+	}
+	for name, g := range map[string]*e2e.Gateway{
+		"envoy": h.Envoy(app, k), "envoy-http": h.EnvoyHTTPWith(app, k, [2]string{check, check + own}), "nginx": h.Nginx(app, k), "accel": h.Accel(app, k),
+		"caddy": h.Caddy(app, k), "haproxy": h.Haproxy(app, k),
+	} {
+		t.Run(name, func(t *testing.T) {
+			ann := "ann-" + name
+			token := issuer.Token(ann)
+			for _, header := range []string{"X-Token: " + token, "x-token:  " + token + " ", "Cookie: a=b; session=" + token} {
+				wantUser(t, g, ledger, ann, "/", header, "X-User-Id: mallory")
+			}
+			wantUser(t, g, ledger, ann, "/?a=b&token="+token, "X-User-Id: mallory")
+			wantUser(t, g, ledger, "", "/", "Authorization: Bearer "+token, "X-User-Id: mallory")
+			rig.WantStatus(t, 401, "GET", g.URL+"/", "X-Token: "+token+"x")
+			rig.WantStatus(t, 401, "GET", g.URL+"/", "Cookie: session="+token+"; session=x")
+			rig.WantStatus(t, 401, "GET", g.URL+"/?token="+token+"&token=x")
+		})
+	}
 }
 
 // wantChallenge sends a request whose token is not valid, and checks that the client gets a 401
@@ -75,9 +111,9 @@ func wantChallenge(t *testing.T, g *e2e.Gateway, why, authorization string) {
 
 // wantUser sends a request that is allowed, and checks the user that the application learns,
 // "" for none.
-func wantUser(t *testing.T, g *e2e.Gateway, ledger *e2e.Ledger, user string, headers ...string) {
+func wantUser(t *testing.T, g *e2e.Gateway, ledger *e2e.Ledger, user, target string, headers ...string) {
 	t.Helper()
-	r := rig.WantStatus(t, 200, "GET", g.URL+"/", append(headers, e2e.TraceHeader+": passed")...)
+	r := rig.WantStatus(t, 200, "GET", g.URL+target, append(headers, e2e.TraceHeader+": passed")...)
 	if r.Header.Get("X-User-Id") != "" {
 		t.Errorf("%q: the client gets the user %q", headers, r.Header.Get("X-User-Id"))
 	}

@@ -64,6 +64,54 @@ func TestTraefik(t *testing.T) {
 	}
 }
 
+// The application behind Traefik learns the user of a valid token, and no user from any other
+// request: a header with an empty value counts as none, since Traefik cannot remove it.
+func TestTraefikForwardsTheVerifiedUser(t *testing.T) {
+	t.Parallel()
+	h := rig.NewFixture(t)
+	h.Stage.TrustUsers(false)
+	issuer, forger := rig.NewIssuer(t, "1"), rig.NewIssuer(t, "1")
+	k := h.Koalagate("--rules", h.SampleRules("examples/tokens.conf", [2]string{"keys/main.jwks.json", h.File("main.jwks.json", issuer.Keys())}))
+	ledger := rig.Must(h.Stage.Ledger())(t)
+	g := start(h, ledger.Address, k)
+	const forged = "X-User-Id: mallory"
+	for name, c := range map[string]struct {
+		user    string
+		path    string
+		headers []string
+	}{
+		"a valid token":         {"ann", "/a", []string{"Authorization: Bearer " + issuer.Token("ann")}},
+		"a token and a name":    {"ann", "/a", []string{forged, "Authorization: Bearer " + issuer.Token("ann"), forged}},
+		"a name alone":          {"", "/a", []string{forged}},
+		"names alone":           {"", "/a", []string{forged, "x-user-id: eve", "X_User_Id: eve", "Connection: X-User-Id"}},
+		"another scheme":        {"", "/a", []string{forged, "Authorization: Basic YW5uOnNlY3JldA=="}},
+		"a path without checks": {"", "/healthz", []string{forged, "Authorization: Bearer " + issuer.Token("ann")}},
+	} {
+		r := rig.WantStatus(t, 200, "GET", g.URL+c.path, append(c.headers, e2e.TraceHeader+": passed")...)
+		if r.Header.Get("X-User-Id") != "" {
+			t.Errorf("%s: the client learns the user: %v", name, r.Header)
+		}
+		entries := ledger.Take()["passed"]
+		if len(entries) != 1 {
+			t.Fatalf("%s: %d requests reached the application; want one", name, len(entries))
+		}
+		var users []string
+		for header, values := range entries[0].Header {
+			if strings.ReplaceAll(strings.ToLower(header), "_", "-") == "x-user-id" {
+				users = append(users, values...)
+			}
+		}
+		if strings.Join(users, ",") != c.user {
+			t.Errorf("%s: the application got the users %q; want %q", name, users, c.user)
+		}
+	}
+	r := rig.WantStatus(t, 401, "GET", g.URL+"/a", forged, "Authorization: Bearer "+forger.Token("ann"), e2e.TraceHeader+": refused")
+	rig.WantHeader(t, r.Header, "WWW-Authenticate", `Bearer error="invalid_token"`)
+	if n := len(ledger.Take()["refused"]); n > 0 {
+		t.Errorf("%d requests with a forged token reached the application", n)
+	}
+}
+
 // No header of a client reaches the application in the place of one that koalagate or the
 // gateway sets, in any spelling.
 func TestTraefikKeepsForgedHeadersOut(t *testing.T) {

@@ -14,7 +14,7 @@ type facts struct {
 	forwards []string // the headers of [forward], in their order
 	dropped  []string // the headers of clients that get their values from the gateway or koalagate
 	params   []param  // the parameters that [params] declares `gateway`
-	headers  []string // the headers that [params] reads, in lower case
+	headers  []string // the headers that [params] and [tokens] read, in lower case
 	// hasDownloads reports that a rule is for downloads, which the path does not show: the
 	// gateway sets the parameter act, as for examples/gateway.conf.
 	hasDownloads bool
@@ -46,12 +46,26 @@ func (g *gateway) factsOf(set *rules.Set) *facts {
 			f.hasDownloads = f.hasDownloads || d.Name == "act" && hasDownloads(set)
 		}
 		for _, s := range d.Sources {
-			if s.Kind == rules.FromHeader && !slices.Contains(f.headers, s.Name) {
-				f.headers = append(f.headers, s.Name)
+			if s.Kind == rules.FromHeader {
+				f.read(s.Name)
+			}
+		}
+	}
+	for _, t := range set.Tokens {
+		for _, place := range t.Places {
+			if place.Kind == rules.InHeader && t.IsUsed() {
+				f.read(place.Name)
 			}
 		}
 	}
 	return f
+}
+
+// read adds a header that rules read.
+func (f *facts) read(header string) {
+	if !slices.Contains(f.headers, header) {
+		f.headers = append(f.headers, header)
+	}
 }
 
 // variableOf returns the variable for a parameter: koala_NAME, unless the sample uses that

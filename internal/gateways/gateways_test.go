@@ -150,6 +150,38 @@ func TestConfigurationWithoutForward(t *testing.T) {
 	}
 }
 
+// Envoy sends the headers with tokens to the check, once each, as gateways do that send all.
+func TestHeadersOfTokens(t *testing.T) {
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(`
+[tokens]
+main   : https://id.example.com/keys; issuer=i; audience=a; from=bearer, header X-Token, cookie session, query t
+other  : https://id.example.com/keys; issuer=j; audience=a; from=header X-Token, header X-Other
+unused : https://id.example.com/keys; issuer=k; audience=a; from=header X-Unused
+[params]
+uid  : jwt main sub
+oid  : jwt other sub
+team : header X-Team
+[rules]
+rule : [count] [uid=+; oid=+; team=+] [time=1; count=1] [result=2; return=1]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10}
+`)}}, rules.Options{Timezone: "UTC", OpenToken: func(*rules.JWT, []byte) (rules.JWTVerifier, []error, error) { return nil, nil, nil }})
+	if set == nil {
+		t.Fatal(findings)
+	}
+	text, err := Blocks("envoy-http", set)
+	const want = `# koalagate gateway: begin check
+                - { exact: x-team, ignore_case: true }
+                - { exact: x-token, ignore_case: true }
+                - { exact: x-other, ignore_case: true }
+                # koalagate gateway: end`
+	if err != nil || !strings.Contains(text, want) {
+		t.Errorf("%v; want\n%s\nin\n%s", err, want, text)
+	}
+}
+
 // The addresses of the options are in the configuration, and the sample's are not.
 func TestAddresses(t *testing.T) {
 	set := parse(t, many)
