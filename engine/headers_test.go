@@ -17,7 +17,9 @@ rule : [count] [q=+] [time=90; count=1;] [result=2; return=202; quiet=1]
 rule : [count] [c=+] [time=90; count=1;] [result=3; return=203]
 rule : [count] [own=+] [time=90; count=1;] [result=4; return=204]
 rule : [count] [named=+] [time=90; count=1;] [result=2; return=205; name=posts.per-day]
-rule : [direct] [pass=1] [] [result=1; return=206; name=pass]`
+rule : [direct] [pass=1] [] [result=1; return=206; name=pass]
+rule : [count] [mark=+] [time=90; count=1] [result=2; return=207; mark=near]
+rule : [count] [still=+] [time=90; count=1] [result=2; return=208; mark=near; quiet=1]`
 
 const ownResult = `4 : {"Err_no":10, "Http_status":418, "Headers":{"X-Tea":"pot"}, "Body":"short and stout"}` + "\n"
 
@@ -40,6 +42,9 @@ func TestClientHeaders(t *testing.T) {
 		{"a white list decides", "white", 1, engine.Presentation{}, `X-Koala-Decision: allow|X-Koala-Rule: 101|X-Koala-Result: 1`},
 		{"a name replaces the number in the quota", "named", 2, engine.Presentation{}, `X-Koala-Decision: deny|X-Koala-Rule: 205|X-Koala-Result: 2|RateLimit-Policy: "posts.per-day";q=1;w=90|RateLimit: "posts.per-day";r=0;t=90|RateLimit-Limit: 1|RateLimit-Remaining: 0|RateLimit-Reset: 90|Retry-After: 90`},
 		{"the number of a named direct rule", "pass", 1, engine.Presentation{}, `X-Koala-Decision: allow|X-Koala-Rule: 206|X-Koala-Result: 1`},
+		{"a rule with a mark", "mark", 1, engine.Presentation{}, `X-Koala-Decision: allow|X-Koala-Result: 1|RateLimit-Policy: "r207";q=1;w=90|RateLimit: "r207";r=0;t=90|RateLimit-Limit: 1|RateLimit-Remaining: 0|RateLimit-Reset: 90`},
+		{"a rule that has set its mark", "mark", 2, engine.Presentation{}, `X-Koala-Decision: allow|X-Koala-Result: 1|RateLimit-Policy: "r207";q=1;w=90|RateLimit: "r207";r=0;t=90|RateLimit-Limit: 1|RateLimit-Remaining: 0|RateLimit-Reset: 90`},
+		{"a quiet rule with a mark", "still", 2, engine.Presentation{}, `X-Koala-Decision: allow|X-Koala-Result: 1`},
 		{"nothing matched", "none", 1, engine.Presentation{}, `X-Koala-Decision: none|X-Koala-Result: 0`},
 		{"an entry's own headers", "own", 2, engine.Presentation{Quota: engine.QuotaNone}, `X-Koala-Decision: deny|X-Koala-Rule: 204|X-Koala-Result: 4|Retry-After: 90|X-Tea: pot`},
 	} {
