@@ -283,11 +283,11 @@ func TestControlPlaneTakesAVersionBackAndDies(t *testing.T) {
 	r.calls("d", "k", "bob", 200)
 }
 
-// exchange is what Envoy Gateway 1.9.1 sent on each of its streams, recorded by e2e/envoygateway:
-// limits, changed limits, and after a restart other limits with versions that begin again.
-func exchange(t *testing.T) (streams [][]*discoveryv3.DiscoveryResponse) {
+// exchange is what a control plane sent on each of its streams: limits, changed limits, and after
+// a restart other limits with versions that begin again.
+func exchange(t *testing.T, name string) (streams [][]*discoveryv3.DiscoveryResponse) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/envoy-gateway.json")
+	text, err := os.ReadFile("testdata/" + name + ".json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,13 +309,21 @@ func exchange(t *testing.T) (streams [][]*discoveryv3.DiscoveryResponse) {
 	return streams
 }
 
-func TestExchangeWithEnvoyGateway(t *testing.T) {
+// e2e/envoygateway recorded Envoy Gateway 1.9.1. The exchange with Agent Router 1.1 was recorded by
+// hand, from its translator and its server of quotas, built from the sources, with the policies
+// agent-router-1.yaml to -3.yaml.
+func TestExchangesWithControlPlanes(t *testing.T) {
+	t.Run("envoy-gateway", func(t *testing.T) { testExchange(t, "envoy-gateway", "envoy-ratelimit") })
+	t.Run("agent-router", func(t *testing.T) { testExchange(t, "agent-router", "envoy-ai-gateway-ratelimit") })
+}
+
+func testExchange(t *testing.T, name, node string) {
 	plane := xdstest.Start(t, nil)
-	r := replace(t, "CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL="+plane.Address, "CONFIG_GRPC_XDS_NODE_ID=envoy-ratelimit",
+	r := replace(t, "CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL="+plane.Address, "CONFIG_GRPC_XDS_NODE_ID="+node,
 		"FORCE_START_WITHOUT_INITIAL_CONFIG=true", "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL=10ms", "XDS_CLIENT_BACKOFF_MAX_INTERVAL=50ms")
 	var got strings.Builder
 	sent := make(map[string]int)
-	for i, stream := range exchange(t) {
+	for i, stream := range exchange(t, name) {
 		for n, response := range stream {
 			restarts := i > 0 && n == 0
 			if restarts {
@@ -333,7 +341,7 @@ func TestExchangeWithEnvoyGateway(t *testing.T) {
 			fmt.Fprintf(&got, "stream %d, version %s\n%s", i+1, version, r.get(r.debug, "/rlconfig"))
 		}
 	}
-	want, err := os.ReadFile("testdata/envoy-gateway.golden")
+	want, err := os.ReadFile("testdata/" + name + ".golden")
 	if err != nil || got.String() != string(want) {
 		t.Errorf("%v; the limits were\n%s\nwant\n%s", err, got.String(), want)
 	}
