@@ -49,7 +49,8 @@ for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do
   name=koalagate_${version}_${platform/\//_}
   mkdir "$work/$name"
   VERSION=$tag deploy/build.sh "$work/$name/koalagate" "$platform"
-  (cd "$work/commit" && cp -r LICENSE NOTICE README.md CHANGELOG.md koalagate.example.yaml examples "$work/$name")
+  (cd "$work/commit" && cp -r LICENSE NOTICE README.md CHANGELOG.md koalagate.example.yaml examples "$work/$name" &&
+    cp --parents envoy/*.yaml nginx/*.conf deploy/{caddy,haproxy,traefik}/* "$work/$name") # the samples that pages name
   rm -rf "$work/$name/examples/gin" # a module of its own, which the sources have
   pack "$name.tar.gz" "$name"
 done

@@ -155,7 +155,7 @@ func testArchives(t *testing.T, folder string) {
 	for _, platform := range []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64"} {
 		archive := "koalagate_0.9.9_" + platform
 		contents := run(t, nil, "tar", "-tzf", filepath.Join(folder, archive+".tar.gz"))
-		for _, name := range []string{"koalagate", "koalagate.example.yaml", "examples/gateway.conf", "examples/clients/client.py", "LICENSE", "NOTICE"} {
+		for _, name := range []string{"koalagate", "koalagate.example.yaml", "examples/gateway.conf", "examples/clients/client.py", "envoy/envoy.yaml", "deploy/traefik/traefik.yaml", "LICENSE", "NOTICE"} {
 			if !strings.Contains(contents, archive+"/"+name+"\n") {
 				t.Errorf("%s has no %s", archive, name)
 			}
