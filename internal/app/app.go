@@ -125,6 +125,9 @@ type Hooks struct {
 	TooManyWaiting func()
 	// TooManySettlements is called for each settlement beyond MaxSettlementsWaiting.
 	TooManySettlements func()
+	// SettlementGivenUp is called for each settlement that has failed for a minute although Redis
+	// answers.
+	SettlementGivenUp func()
 }
 
 // App is an open engine with its rules and counters. Close it after use.

@@ -62,7 +62,7 @@ func (c *counters) openRedis(o *Options) error {
 	c.redis = redis
 	c.rescue = rescue.New(redis, c.memory, rescue.Options{
 		Share: o.RescueShare, OnRescue: logRescue(o.Logger), OnChange: logChange(o),
-		MaxSettlements: o.MaxSettlementsWaiting, OnDrop: o.Hooks.TooManySettlements,
+		MaxSettlements: o.MaxSettlementsWaiting, OnDrop: o.Hooks.TooManySettlements, OnGiveUp: logGivenUp(o),
 	})
 	c.leases = lease.New(c.rescue, redis, lease.Options{Time: o.LeaseTime, Seed: c.memory.Seed})
 	c.Store = c.rescue
@@ -131,6 +131,17 @@ func logRescue(logger *slog.Logger) func(error) {
 			return
 		}
 		unanswered.Warn("Redis did not answer a call; decided it in process", "error", err, "remedy", redisconn.Remedy(err))
+	}
+}
+
+// logGivenUp logs settlements that Redis refuses.
+func logGivenUp(o *Options) func(error) {
+	warner := &loglimit.Warner{Logger: o.Logger}
+	return func(err error) {
+		if o.Hooks.SettlementGivenUp != nil {
+			o.Hooks.SettlementGivenUp()
+		}
+		warner.Warn("a settlement was given up, since it has failed for a minute although Redis answers; its estimates stand", "error", err)
 	}
 }
 

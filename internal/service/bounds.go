@@ -24,6 +24,7 @@ const (
 	boundDescriptors      = "descriptors"
 	boundRules            = "rules"
 	boundSettlements      = "settlements"
+	boundSettlementTime   = "settlement_time"
 	boundWaiting          = "waiting"
 	boundLogLines         = "log_lines"
 )
@@ -48,6 +49,7 @@ var boundRemedies = map[string]string{
 	string(mapping.BoundValueSize):     "a value was longer than max_value and ends in a digest: raise it if rules compare longer values",
 	boundDescriptors:                   "a call had more descriptors than max_descriptors and was refused: raise it, or have Envoy send fewer",
 	boundSettlements:                   "more settlements than max_settlements_waiting wait for Redis, and one was dropped: restore Redis, or raise it",
+	boundSettlementTime:                "a settlement failed for a minute although Redis answers, and was given up: the line about it in the log has the reason",
 	boundWaiting:                       "more calls than max_waiting, than the half of it for one rule, than half of grpc_max_streams of one connection, or than half of http_max_connections_per_peer of one address wait for their turns, and one was not admitted to the queue: raise it, or shorten the wait of the rule",
 	boundRules:                         "a request met more counting rules than max_rules and was refused: raise it, or have fewer rules match",
 	rlqs.BoundStreams:                  "an instance had too many streams of Envoy's quota filter, or one of them did not read its assignments: start more instances, or find the peer",

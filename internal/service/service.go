@@ -230,6 +230,7 @@ func (s *Service) appOptions(counts *ruleCounts, refusals *operations.Refusals) 
 			TooManyRules:       func() { s.bounds.exceeded(boundRules, nil) },
 			TooManyWaiting:     func() { s.bounds.exceeded(boundWaiting, nil) },
 			TooManySettlements: func() { s.bounds.exceeded(boundSettlements, nil) },
+			SettlementGivenUp:  func() { s.bounds.exceeded(boundSettlementTime, nil) },
 		},
 	}
 	o.Hooks.Settled, o.Hooks.Renewed = s.trials.settling(observeSettlements(m, s.decisions, s.logger))

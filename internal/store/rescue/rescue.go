@@ -111,6 +111,10 @@ type Options struct {
 	// it, concurrently. It must return at once.
 	MaxSettlements int
 	OnDrop         func()
+	// OnGiveUp is called with the last error of each settlement that has failed for a minute
+	// while Redis was reachable, and is not tried again: its estimates stand. It must return at
+	// once, and may be nil.
+	OnGiveUp func(error)
 }
 
 // forgetAfter is how long Redis must be back before what was counted in rescue
@@ -133,7 +137,7 @@ func New(shared Shared, local Local, o Options) *Store {
 		wake:     make(chan struct{}, 1),
 		ended:    make(chan struct{}),
 
-		settlements: settlements{most: o.MaxSettlements, onDrop: o.OnDrop, wake: make(chan struct{}, 1)},
+		settlements: settlements{most: o.MaxSettlements, onDrop: o.OnDrop, onGiveUp: o.OnGiveUp, wake: make(chan struct{}, 1)},
 	}
 	if s.share <= 0 || s.share > 1 {
 		s.share = 1

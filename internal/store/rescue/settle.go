@@ -37,11 +37,19 @@ func (s *Store) leaveTurn(ctx context.Context, p *store.Plan, a *store.Answers) 
 // settlements wait in memory while Redis is unreachable. Until they are carried out,
 // reservations stand, and holds run out by their time.
 type settlements struct {
-	most    int
-	onDrop  func()
-	mu      sync.Mutex
-	waiting []store.Settlement
-	wake    chan struct{} // some wait
+	most     int
+	onDrop   func()
+	onGiveUp func(error)
+	mu       sync.Mutex
+	waiting  []waitingSettlement
+	wake     chan struct{} // some wait
+}
+
+// waitingSettlement is a settlement that waits, and how often it has failed while Redis was
+// reachable.
+type waitingSettlement struct {
+	store.Settlement
+	failures int
 }
 
 const (
@@ -51,6 +59,9 @@ const (
 	settleEvery = 100 * time.Millisecond
 	// settleAtOnce is the number of settlements that are carried out at a time.
 	settleAtOnce = 16
+	// maxSettleFailures is how often a settlement may fail while Redis is reachable: for a
+	// minute. Redis then refuses this one alone, which would wait for ever.
+	maxSettleFailures = int(time.Minute / settleEvery)
 )
 
 // ErrSettlementDropped is the error of a settlement for which there is no room while
@@ -100,7 +111,7 @@ func (q *settlements) add(t *store.Settlement) (store.Settled, error) {
 		}
 		return store.Settled{}, ErrSettlementDropped
 	}
-	q.waiting = append(q.waiting, kept)
+	q.waiting = append(q.waiting, waitingSettlement{Settlement: kept})
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -109,11 +120,11 @@ func (q *settlements) add(t *store.Settlement) (store.Settled, error) {
 }
 
 // take returns the settlements that have waited longest.
-func (q *settlements) take() []store.Settlement {
+func (q *settlements) take() []waitingSettlement {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := min(len(q.waiting), settleAtOnce)
-	some := append([]store.Settlement(nil), q.waiting[:n]...)
+	some := append([]waitingSettlement(nil), q.waiting[:n]...)
 	rest := copy(q.waiting, q.waiting[n:])
 	clear(q.waiting[rest:])
 	q.waiting = q.waiting[:rest]
@@ -121,7 +132,7 @@ func (q *settlements) take() []store.Settlement {
 }
 
 // putBack lets settlements wait again. They may be more than the bound for a while.
-func (q *settlements) putBack(some []store.Settlement) {
+func (q *settlements) putBack(some []waitingSettlement) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiting = append(q.waiting, some...)
@@ -154,19 +165,24 @@ func (s *Store) settleLater(ctx context.Context) {
 }
 
 // settleSome carries out some of the settlements that wait. It reports whether Redis
-// answered them all; the others wait again.
+// answered them all; the others wait again, unless they have failed too often.
 func (s *Store) settleSome(ctx context.Context) bool {
 	some := s.settlements.take()
 	errs := make([]error, len(some))
 	var rest sync.WaitGroup
 	for i := range some {
-		rest.Go(func() { _, errs[i] = s.shared.Settle(ctx, &some[i]) })
+		rest.Go(func() { _, errs[i] = s.shared.Settle(ctx, &some[i].Settlement) })
 	}
 	rest.Wait()
-	var failed []store.Settlement
+	var failed []waitingSettlement
 	for i := range some {
-		if errs[i] != nil {
+		if errs[i] == nil {
+			continue
+		}
+		if some[i].failures++; some[i].failures < maxSettleFailures {
 			failed = append(failed, some[i])
+		} else if s.settlements.onGiveUp != nil {
+			s.settlements.onGiveUp(errs[i])
 		}
 	}
 	s.settlements.putBack(failed)

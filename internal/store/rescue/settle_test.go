@@ -15,7 +15,8 @@ import (
 // settlingRedis is a store whose receipts are those of Redis.
 type settlingRedis struct {
 	*fakeRedis
-	away atomic.Bool
+	away     atomic.Bool
+	poisoned string // a receipt that it refuses
 }
 
 func (r *settlingRedis) Try(ctx context.Context, p *store.Plan, a *store.Answers) (store.Attempt, error) {
@@ -27,7 +28,7 @@ func (r *settlingRedis) Try(ctx context.Context, p *store.Plan, a *store.Answers
 }
 
 func (r *settlingRedis) Settle(ctx context.Context, t *store.Settlement) (store.Settled, error) {
-	if r.away.Load() {
+	if r.away.Load() || t.Receipt == r.poisoned {
 		return store.Settled{}, errFake
 	}
 	one := *t
@@ -37,6 +38,42 @@ func (r *settlingRedis) Settle(ctx context.Context, t *store.Settlement) (store.
 
 func (r *settlingRedis) Renew(ctx context.Context, t *store.Renewal) (store.Settled, error) {
 	return r.fakeRedis.Renew(ctx, &store.Renewal{Receipt: "p" + t.Receipt[1:], Now: t.Now})
+}
+
+// TestRefusedSettlementsAreGivenUp settles a receipt that Redis refuses alone: it is tried for a
+// minute, beside others, and then given up.
+func TestRefusedSettlementsAreGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := &settlingRedis{fakeRedis: &fakeRedis{Store: memory.New(memory.Options{}), health: store.Answered}, poisoned: "r-poisoned"}
+		var reasons []error
+		s := New(redis, memory.New(memory.Options{}), Options{OnGiveUp: func(err error) { reasons = append(reasons, err) }})
+		defer s.Close()
+		settle := func(receipt string) {
+			t.Helper()
+			if got, err := s.Settle(context.Background(), &store.Settlement{Receipt: receipt, Zone: time.UTC, Judge: new(endJudge)}); err != nil || !got.Deferred {
+				t.Errorf("%s: %+v, %v; want it deferred", receipt, got, err)
+			}
+		}
+		redis.away.Store(true)
+		settle("r-other")
+		redis.away.Store(false)
+		settle("r-poisoned")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := s.Settlements(); n != 1 {
+			t.Errorf("%d settlements wait after a second; want the refused one", n)
+		}
+		time.Sleep(50 * time.Second)
+		synctest.Wait()
+		if n := s.Settlements(); n != 1 || len(reasons) > 0 {
+			t.Errorf("%d settlements wait after 51 s, %d given up; want one, and none", n, len(reasons))
+		}
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if n := s.Settlements(); n != 0 || len(reasons) != 1 || !errors.Is(reasons[0], errFake) {
+			t.Errorf("%d settlements wait after 71 s, given up: %v; want none, and one", n, reasons)
+		}
+	})
 }
 
 // endJudge ends holds. It refers to memory of its caller.
