@@ -70,6 +70,7 @@ type Keeper struct {
 	expected uint64                      // edits when next was made
 }
 
+// defaultMax is the default of max_exceptions, and the number that there is room for if it is lower.
 const defaultMax = 100_000
 
 // New returns a keeper without exceptions.

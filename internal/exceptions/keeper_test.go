@@ -105,13 +105,17 @@ func TestExceptionsEnd(t *testing.T) {
 }
 
 // share starts keepers that share a Redis.
-func share(t *testing.T, server *storetest.Server, n int) []*exceptions.Keeper {
+func share(t *testing.T, server *storetest.Server, n int, change ...func(*exceptions.Options)) []*exceptions.Keeper {
 	t.Helper()
 	set := parseRules(t, ruleText)
 	keepers := make([]*exceptions.Keeper, n)
 	for i := range keepers {
 		client := server.Client()
-		k := exceptions.New(exceptions.Options{Redis: client, Prefix: "koala", Logger: slog.New(slog.DiscardHandler)})
+		o := exceptions.Options{Redis: client, Prefix: "koala", Logger: slog.New(slog.DiscardHandler)}
+		for _, f := range change {
+			f(&o)
+		}
+		k := exceptions.New(o)
 		k.Use(set)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -132,6 +136,34 @@ func await(t *testing.T, k *exceptions.Keeper, n int) []exceptions.Exception {
 		if time.Since(begin) > 20*time.Second {
 			t.Fatalf("%d exceptions; want %d", len(k.List()), n)
 		}
+	}
+}
+
+// An instance that starts with a lower max_exceptions has those that are in force, and adds none.
+func TestLoweredMaximumKeepsExceptions(t *testing.T) {
+	server := storetest.StartServer(t)
+	first := share(t, server, 1)[0]
+	var list []exceptions.Exception
+	for i := range 5 {
+		list = append(list, exception(1, "user-"+strconv.Itoa(i), exceptions.Deny))
+	}
+	added, err := first.Add(t.Context(), list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lowered := share(t, server, 1, func(o *exceptions.Options) { o.Max = 2 })[0]
+	await(t, lowered, 5)
+	another := []exceptions.Exception{exception(1, "ann", exceptions.Allow)}
+	if _, err := lowered.Add(t.Context(), another); !errors.Is(err, exceptions.ErrFull) {
+		t.Errorf("one more: %v; want ErrFull", err)
+	}
+	for _, x := range added[:4] {
+		if _, err := lowered.Remove(t.Context(), x.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := lowered.Add(t.Context(), another); err != nil {
+		t.Errorf("one more beside one: %v", err)
 	}
 }
 

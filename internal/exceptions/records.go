@@ -94,7 +94,9 @@ func (r *records) look(ctx context.Context, now func() time.Time) (string, error
 }
 
 // read reads all exceptions in pieces. It passes invalid exceptions to faulty and
-// leaves them out. It is not safe for concurrent use.
+// leaves them out. More than max_exceptions are in force, too, if the setting was higher before; the
+// error is ErrFull only beyond what memory has room for. Without exceptions that were read before,
+// those are left out that no longer fit. It is not safe for concurrent use.
 func (r *records) read(ctx context.Context, faulty func(error)) (map[string]*Exception, error) {
 	all := make(map[string]*Exception, len(r.known))
 	fresh := make(map[string]known, len(r.known))
@@ -108,9 +110,14 @@ func (r *records) read(ctx context.Context, faulty func(error)) (map[string]*Exc
 			faulty(fmt.Errorf("%.100q: %w", field.Name, err))
 			continue
 		}
-		if all[field.Name], fresh[field.Name] = x.Exception, x; len(all) > r.max {
-			return nil, ErrFull
+		if len(all) == max(r.max, defaultMax) {
+			if len(r.known) > 0 {
+				return nil, ErrFull
+			}
+			faulty(ErrFull)
+			break
 		}
+		all[field.Name], fresh[field.Name] = x.Exception, x
 	}
 	r.known = fresh
 	return all, nil
