@@ -54,8 +54,31 @@ func TestReloadsPause(t *testing.T) {
 		t.Errorf("after reloads that ended early: %+v; want %+v", after, before)
 	}
 	compared := pacetest.New(t.Context(), t, 0)
-	b.accept(pace.With(compared), b.active, nil)
+	b.accept(pace.With(compared), b.active, nil, func(*rules.Set) {})
 	if compared.Pauses < many {
 		t.Errorf("%d pauses while %d rules are compared", compared.Pauses, many)
+	}
+}
+
+// Once a rule set decides, State says so at once: everything that takes long comes before.
+func TestStateNamesTheRulesThatDecide(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	text.WriteString("[result]\n0 : {}\n1 : {}\n2 : {\"Err_no\":1}\n[rules]\n")
+	for n := 1; n <= 1000; n++ {
+		fmt.Fprintf(&text, "rule : [count] [uid=+; kind=%d] [time=60; count=1] [result=2; return=%d]\n", n, n)
+	}
+	b := newBench(t, ruleText(1))
+	b.write(t, text.String())
+	b.sleep = func(ctx context.Context, _ time.Duration) bool { return ctx.Err() == nil }
+	e := pacetest.New(t.Context(), t, 0)
+	applied := 0
+	var before State
+	b.load(e, func(*rules.Set) { applied, before = e.Pauses, b.State() }, false)
+	if applied == 0 || e.Pauses != applied {
+		t.Errorf("%d pauses after the rules decided, %d before; want none", e.Pauses-applied, applied)
+	}
+	if after := b.State(); after.Generation != before.Generation+1 {
+		t.Errorf("generation %d before the rules decided, %d after", before.Generation, after.Generation)
 	}
 }

@@ -113,7 +113,7 @@ func (r *Reloader) Trigger() {
 func (r *Reloader) First() (*rules.Set, rules.Findings, error) {
 	set, findings, err := r.options.Files.load(context.Background(), r.last)
 	if err == nil && !findings.HasErrors() {
-		r.accept(context.Background(), set, findings)
+		r.accept(context.Background(), set, findings, func(*rules.Set) {}) // the caller gets them
 		return set, findings, err
 	}
 	if restored := r.restore(findings, err); restored != nil {
@@ -212,8 +212,7 @@ func (r *Reloader) load(ctx context.Context, apply func(*rules.Set), forced bool
 		case err != nil || findings.HasErrors():
 			r.reject(findings, err, forced)
 		case set.Hash != r.State().Hash:
-			apply(set)
-			r.accept(context.WithoutCancel(ctx), set, findings)
+			r.accept(context.WithoutCancel(ctx), set, findings, apply)
 		default:
 			r.confirm(forced)
 		}
@@ -235,9 +234,9 @@ func (r *Reloader) noteUnstable() {
 	r.options.Logger.Warn(problem)
 }
 
-// accept records a new generation. It compares it with the one before with the pauses of ctx, which
-// must not end.
-func (r *Reloader) accept(ctx context.Context, set *rules.Set, findings rules.Findings) {
+// accept applies a new generation and records it at once: State names the rules that decide. It
+// compares it with the one before beforehand, with the pauses of ctx, which must not end.
+func (r *Reloader) accept(ctx context.Context, set *rules.Set, findings rules.Findings, apply func(*rules.Set)) {
 	r.rejected = [sha256.Size]byte{}
 	findings = append(findings, rules.Renumbered(r.active, set)...)
 	var changes *Changes
@@ -245,6 +244,7 @@ func (r *Reloader) accept(ctx context.Context, set *rules.Set, findings rules.Fi
 		changes = ChangesOf(rules.ComparePausing(r.active, set, pace.Pauses(ctx)))
 	}
 	r.active = set
+	apply(set)
 	state := r.change(func(s *State) {
 		s.Generation++
 		s.Hash, s.Rules, s.LoadedAt, s.LastError = set.Hash, len(set.Rules), r.options.Clock(), ""
