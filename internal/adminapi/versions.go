@@ -72,7 +72,7 @@ var published = []route{
 	{http.MethodGet, "fleet", access.Read, light, (*server).fleet},
 	{http.MethodGet, "instances", access.Read, light, (*server).instances},
 	{http.MethodDelete, "instances/{id}", access.Change, light, (*server).dismiss},
-	{http.MethodGet, "versions", access.Read, light, (*server).versions},
+	{http.MethodGet, "versions", access.Read, brief, (*server).versions},
 	{http.MethodPost, "versions", access.Change, lengthy, (*server).publish},
 	{http.MethodGet, "versions/{number}", access.Read, lengthy, (*server).version},
 	{http.MethodGet, "versions/{number}/contents/{hash}", access.Change, lengthy, (*server).content},

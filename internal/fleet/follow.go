@@ -32,14 +32,18 @@ func (m *Member) follow(b *beatResult) {
 	m.followTrial(b)
 }
 
-// noteLoss has the active version written back once whenever Redis has lost what is in force.
+// noteLoss has the active version written back once whenever Redis has lost what is in force, and
+// again from time to time until that has succeeded.
 func (m *Member) noteLoss(b *beatResult) {
 	before := m.hasLost
-	if m.hasLost = b.InForce == 0 && m.active() != nil; m.hasLost && !before {
-		select {
-		case m.losses <- struct{}{}:
-		default: // it is noted already
-		}
+	m.hasLost = b.InForce == 0 && m.active() != nil
+	if !m.hasLost || before && (!m.isUnwritten.Load() || time.Now().Before(m.again)) {
+		return
+	}
+	m.again = time.Now().Add(writeAgain)
+	select {
+	case m.losses <- struct{}{}:
+	default: // it is noted already
 	}
 }
 

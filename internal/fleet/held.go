@@ -53,9 +53,12 @@ func (m *Member) Known() uint64 {
 	return m.known
 }
 
+// errWriting reports that another instance writes a version back, which may fail.
+var errWriting = errors.New("another instance is writing the version back")
+
 // writeBack writes the active version to Redis, which has lost it, into the history: its
 // number counts again, for instances that have not seen it, too. It does not bring it into
-// force. One instance at a time does so.
+// force. One instance at a time does so; for others the error is errWriting.
 func (m *Member) writeBack(ctx context.Context) error {
 	r := m.o.Records
 	v, value := m.activeRecord()
@@ -64,7 +67,7 @@ func (m *Member) writeBack(ctx context.Context) error {
 	err := r.client.SetArgs(ctx, r.keys.begin+"writer", m.id, goredis.SetArgs{Mode: "NX", TTL: firstTimeout}).Err()
 	switch {
 	case errors.Is(err, goredis.Nil):
-		return nil // another instance does
+		return errWriting
 	case err != nil:
 		return unavailable(err)
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
@@ -64,18 +66,26 @@ type Listed struct {
 	Problem string // why the version cannot be used; Manifest then has a number only
 }
 
-// Versions returns the history, newest first.
+// Versions returns the history, newest first: as many versions as stay in Redis, and some that are
+// not yet removed, however many a program that can write to Redis adds. The one in force is among
+// them. It pauses as ctx does.
 func (r *Records) Versions(ctx context.Context) ([]Listed, error) {
 	state, err := r.State(ctx)
 	if err != nil {
 		return nil, err
 	}
-	numbers, err := r.numbers(ctx)
+	numbers, err := r.numbers(ctx, min(max(r.o.Keep, 2)+unpruned, maxHistory))
 	if err != nil {
 		return nil, err
 	}
+	if state.InForce > 0 && !slices.Contains(numbers, state.InForce) {
+		numbers = append(numbers, state.InForce)
+	}
 	list := make([]Listed, 0, len(numbers))
 	for _, n := range numbers {
+		if err := pace.Step(ctx); err != nil {
+			return nil, err
+		}
 		one := Listed{InForce: n == state.InForce}
 		m, purpose, err := r.Version(ctx, n)
 		var wrong *RefusedError
@@ -97,11 +107,14 @@ func (r *Records) Versions(ctx context.Context) ([]Listed, error) {
 // maxHistory is the maximum number of versions that are read from the history.
 const maxHistory = 1000
 
-// numbers returns the numbers of the history, newest first.
-func (r *Records) numbers(ctx context.Context) ([]uint64, error) {
+// unpruned is the number of versions that Versions reads beyond those that stay.
+const unpruned = 16
+
+// numbers returns the numbers of the history, newest first, at most some.
+func (r *Records) numbers(ctx context.Context, most int) ([]uint64, error) {
 	ctx, cancel := redisconn.Call(ctx)
 	defer cancel()
-	texts, err := readHistory().Run(ctx, r.client, r.keys.all(), r.keys.arguments(maxHistory)...).StringSlice()
+	texts, err := readHistory().Run(ctx, r.client, r.keys.all(), r.keys.arguments(most)...).StringSlice()
 	if err != nil {
 		return nil, unavailable(err)
 	}
@@ -157,7 +170,7 @@ func (r *Records) Prune(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	numbers, err := r.numbers(ctx)
+	numbers, err := r.numbers(ctx, maxHistory)
 	if err != nil || len(numbers) <= max(r.o.Keep, 2) {
 		return err
 	}

@@ -103,8 +103,10 @@ func (m *Member) maintainUntil(ctx context.Context) {
 		case <-m.prunes:
 			m.prune(ctx)
 		case <-m.losses:
-			if err := m.writeBack(ctx); err != nil && ctx.Err() == nil {
-				m.o.Logger.Warn("the active version, which Redis has lost, cannot be written back to its history", "version", m.number(), "error", err)
+			err := m.writeBack(ctx)
+			m.isUnwritten.Store(err != nil)
+			if err != nil && !errors.Is(err, errWriting) && ctx.Err() == nil {
+				m.o.Logger.Warn("the active version, which Redis has lost, cannot be written back to its history; it is tried again", "version", m.number(), "after", writeAgain.String(), "error", err)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/delay"
@@ -22,6 +23,8 @@ const (
 	retryInterval = 2 * time.Second
 	// firstTimeout bounds the loading at startup.
 	firstTimeout = time.Minute
+	// writeAgain is the time after which a version is written back again that was not.
+	writeAgain = 3 * time.Second
 )
 
 // MemberOptions configure a Member. Records is required; the Member does not close it.
@@ -73,6 +76,8 @@ type Member struct {
 	accepted uint64    // the highest version that was in force here
 	known    uint64    // the highest number of a version that was loaded here
 
+	isUnwritten atomic.Bool // the active version is not written back, although Redis has lost it
+
 	// The rest belongs to the goroutine of First, then of Run.
 	apply    func(*rules.Set)
 	next     *version // comes into force at the instant of due
@@ -88,6 +93,7 @@ type Member struct {
 	prunes   chan struct{}
 	losses   chan struct{} // Redis has lost the active version
 	hasLost  bool          // by the last heartbeat, Redis has nothing in force
+	again    time.Time     // when it may be written back again
 	finished chan loadResult
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 	"github.com/koalagate/koalagate/internal/store/storetest"
@@ -340,6 +342,50 @@ func TestSecondPublisherConflicts(t *testing.T) {
 	}
 	if _, err := r.Propose(t.Context(), &Proposal{Manifest: text, Timeout: time.Minute}); !errors.As(err, &conflict) || conflict.InForce != now.Last+1 {
 		t.Errorf("an overtaken publisher: %v", err)
+	}
+}
+
+// A version that Redis has lost is written back although the first attempt does not succeed: here
+// another instance, which then ended, had begun to.
+func TestLostVersionIsWrittenBackAgain(t *testing.T) {
+	t.Parallel()
+	r := openRecords(t, storetest.StartServer(t).URL())
+	i := startInstance(t, r)
+	livingInstances(t, r, 1)
+	m, contents := bundle(1)
+	mustPublish(t, r, m, contents)
+	eventually(t, "the version", func() bool { return i.version() == 1 })
+	if err := r.client.Set(t.Context(), r.keys.begin+"writer", "another", 2*time.Second).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.client.Del(t.Context(), r.keys.head, r.keys.history, r.keys.version(1)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the version is in the history again", func() bool {
+		now, err := r.Standing(t.Context())
+		return err == nil && now.Last == 1 && now.InForce == 0
+	})
+}
+
+// However many versions are in the history, a list reads some of them, and the one in force.
+func TestListedVersionsAreBounded(t *testing.T) {
+	t.Parallel()
+	r := openRecords(t, storetest.StartServer(t).URL(), keepTwo)
+	i := startInstance(t, r)
+	livingInstances(t, r, 1)
+	m, contents := bundle(1)
+	mustPublish(t, r, m, contents)
+	eventually(t, "the version", func() bool { return i.version() == 1 })
+	var forged []goredis.Z
+	for n := range 500 {
+		forged = append(forged, goredis.Z{Score: float64(n + 2), Member: n + 2})
+	}
+	if err := r.client.ZAdd(t.Context(), r.keys.history, forged...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	list, err := r.Versions(t.Context())
+	if last := len(list) - 1; err != nil || last != 2+unpruned || !list[last].InForce || list[last].Number != 1 {
+		t.Errorf("%d versions, %v; want %d, with the one in force", len(list), err, 3+unpruned)
 	}
 }
 

@@ -68,11 +68,11 @@ func (r *Records) standing(ctx context.Context, by holder) (Standing, error) {
 			s.Last = max(s.Last, now.InForce)
 		}
 	}
-	numbers, err := r.numbers(ctx)
+	numbers, err := r.numbers(ctx, maxHistory)
 	if err != nil {
 		return Standing{}, err
 	}
-	numbers = append(numbers[:min(len(numbers), maxCandidates)], now.InForce, now.Last, now.Proposed, now.Trial)
+	numbers = append(numbers, now.InForce, now.Last, now.Proposed, now.Trial)
 	for _, n := range numbers {
 		if n <= s.Last {
 			continue
