@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/koalagate/koalagate/internal/fleet"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
@@ -66,6 +68,8 @@ func TestLoserOfAPublishLearnsTheWinnersChanges(t *testing.T) {
 	}
 	first, _ := propose(1, 0, ruleFile, "ann", http.StatusOK)
 	enforce(1, first)
+	client, head := headOf(t, member)
+	snapshot := client.HGetAll(t.Context(), head).Val()
 
 	second, _ := propose(2, 1, changed, "eve", http.StatusOK)
 	const won = "version 2 is by eve (block bots), and changes in version 1: added 302 bots; removed 301"
@@ -76,4 +80,34 @@ func TestLoserOfAPublishLearnsTheWinnersChanges(t *testing.T) {
 	if _, answer := propose(3, 1, ruleFile, "bob", http.StatusConflict); !strings.Contains(answer, "version 2 came into force meanwhile") || !strings.Contains(answer, won) {
 		t.Errorf("after version 2 came into force: %s", answer)
 	}
+
+	// A Redis that is restored from a copy has version 1 in force again, while version 3 waits: its
+	// publisher, who began from version 2, learns the difference from there.
+	propose(3, 2, ruleFile, "bob", http.StatusOK)
+	if err := errors.Join(client.Del(t.Context(), head).Err(), client.HSet(t.Context(), head, snapshot).Err()); err != nil {
+		t.Fatal(err)
+	}
+	const restored = "another version came into force; version 1 is by ann (block bots), and changes in version 2: added 301; removed 302 bots"
+	storetest.Eventually(t, func() error {
+		if w := s.ask("GET proposals/3", ""); !strings.Contains(w.Body.String(), `"state": "conflict"`) || !strings.Contains(w.Body.String(), restored) {
+			return fmt.Errorf("version 3: %s; want a conflict: %s", w.Body, restored)
+		}
+		return nil
+	})
+}
+
+// headOf returns a client of the Redis of a member, and the key with what is in force.
+func headOf(t *testing.T, m *fleet.Member) (client *redis.Client, key string) {
+	t.Helper()
+	o, err := redis.ParseURL(m.Records().Options().Redis.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client = redis.NewClient(o)
+	t.Cleanup(func() { _ = client.Close() })
+	keys, err := client.Keys(t.Context(), "*:head").Result()
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("the keys %q, %v; want one", keys, err)
+	}
+	return client, keys[0]
 }

@@ -135,7 +135,7 @@ func submit(t *testing.T, r *Records, m *Manifest, contents Contents, change ...
 }
 
 // restore publishes the rules of an instance at this instance, as the API does.
-func restore(t *testing.T, r *Records, i *instance) (number uint64) {
+func restore(t *testing.T, r *Records, i *instance, change ...func(*Proposal)) (number uint64) {
 	t.Helper()
 	storetest.Eventually(t, func() error {
 		now, err := i.Standing(t.Context())
@@ -145,10 +145,15 @@ func restore(t *testing.T, r *Records, i *instance) (number uint64) {
 		m := *i.Active()
 		m.Number, m.Before, m.Prefix, m.At = now.Last+1, now.InForce, r.o.Prefix, now.Now
 		text, err := m.Encode()
-		if err == nil {
-			_, _, err = i.Propose(t.Context(), &Proposal{Manifest: text, Timeout: time.Minute})
+		if err != nil {
+			return err
+		}
+		p := &Proposal{Manifest: text, Timeout: time.Minute}
+		for _, f := range change {
+			f(p)
 		}
 		number = m.Number
+		_, _, err = i.Propose(t.Context(), p)
 		return err
 	})
 	return number

@@ -402,6 +402,23 @@ func useUpNumbers(t *testing.T, words []any, isSigned bool) {
 	if err != nil || now.Last != 2 || now.InForce != 0 {
 		t.Errorf("after a flush: %+v, %v", now, err)
 	}
+	// Through the instance, which knows its version, publishing goes on from there.
+	var manifest []byte
+	number := restore(t, p.r, i, func(one *Proposal) {
+		if manifest = one.Manifest; isSigned {
+			one.Signature = Sign(p.key, one.Purpose(), manifest)
+		}
+	})
+	if number != 3 {
+		t.Errorf("the number after a flush is %d; want 3", number)
+	}
+	if isSigned {
+		p.reaches(t, number, "ready")
+		if err := p.r.Enforce(t.Context(), number, Sign(p.key, InForce, manifest)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	everywhere(t, p.r, 3, i)
 }
 
 // Without a key, who can write to Redis changes the rules.
