@@ -7,10 +7,49 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 )
+
+// A program that can write to Redis adds exceptions and bans, without a signature and with one of
+// another key; with a key none of them is in force.
+func TestWriterAddsExceptions(t *testing.T) {
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, other, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := storetest.StartServer(t)
+	open := share(t, server, 1)[0]
+	signed := share(t, server, 1, func(o *exceptions.Options) { o.PublicKey = public })[0]
+	add := func(key ed25519.PrivateKey, x exceptions.Exception) {
+		t.Helper()
+		prepared, err := open.Prepare(t.Context(), []exceptions.Exception{x})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if key != nil {
+			prepared[0].Sign(key, "koala")
+		}
+		if _, err := open.Add(t.Context(), prepared); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ban := exceptions.Exception{Identity: map[string]string{"uid": "victim"}, What: exceptions.Ban, Until: time.Now().Add(time.Hour)}
+	add(nil, exception(1, "mallory", exceptions.Allow))
+	add(other, exception(2, "mallory", exceptions.Allow))
+	add(nil, ban)
+	add(private, exception(1, "ann", exceptions.Allow))
+	await(t, open, 4)
+	if list := await(t, signed, 1); list[0].Identity["uid"] != "ann" {
+		t.Errorf("%+v is in force; want the one that the publisher signed", list)
+	}
+}
 
 // A program that can write to Redis removes exceptions and restores removed ones. With a key
 // it cannot change or add any.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -431,6 +432,94 @@ func TestWriterWithoutAKey(t *testing.T) {
 	everywhere(t, p.r, mustPropose(t, p.r, 1), i)
 	p.write(t, 20, func([]byte) string { return "" })
 	eventually(t, "the version of the writer", func() bool { return i.version() == 7 })
+}
+
+// withAndWithoutAKey runs a test for a fleet with a key and for one without, which has one instance
+// and the version 1 in force.
+func withAndWithoutAKey(t *testing.T, test func(t *testing.T, p *publisher, i *instance, publish func(limit int))) {
+	for _, isSigned := range []bool{false, true} {
+		t.Run(fmt.Sprintf("signed %v", isSigned), func(t *testing.T) {
+			t.Parallel()
+			server := storetest.StartServer(t)
+			p := newPublisher(t, server)
+			if !isSigned {
+				p.r = openRecords(t, server.URL())
+			}
+			i := startInstance(t, p.r)
+			livingInstances(t, p.r, 1)
+			publish := func(limit int) {
+				t.Helper()
+				if isSigned {
+					p.publish(t, limit, i)
+					return
+				}
+				everywhere(t, p.r, mustPropose(t, p.r, limit), i)
+			}
+			publish(1)
+			test(t, p, i, publish)
+		})
+	}
+}
+
+// While the proposal or the head has another type, nothing can be published; the instances keep what
+// they have, and publishing goes on once the key is deleted.
+func TestWriterOfKeysOfAnotherType(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"proposal", "head"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withAndWithoutAKey(t, func(t *testing.T, p *publisher, i *instance, again func(int)) {
+				key := p.r.keys.begin + name
+				command(t, p.r.client, "SET", key, "x")
+				m, contents := bundle(2)
+				sign := func(one *Proposal) { one.Signature = Sign(p.key, ToPublish, one.Manifest) }
+				if _, err := publish(t, p.r, m, contents, sign); err == nil {
+					t.Error("a version was proposed")
+				}
+				if s := i.State(); i.version() != 1 || s.Unready != "" {
+					t.Errorf("version %d, %+v", i.version(), s)
+				}
+				command(t, p.r.client, "DEL", key)
+				livingInstances(t, p.r, 1)
+				again(3)
+			})
+		})
+	}
+}
+
+// Without the contents of the version in force, an instance that starts with an empty state_dir is
+// not ready and says which one is missing; one that has loaded it stays ready.
+func TestWriterDeletesContents(t *testing.T) {
+	t.Parallel()
+	withAndWithoutAKey(t, func(t *testing.T, p *publisher, i *instance, _ func(int)) {
+		for _, b := range i.Active().Blobs() {
+			command(t, p.r.client, "DEL", p.r.keys.blob(b.Sum))
+		}
+		late := startInstance(t, p.r, func(o *MemberOptions) { o.StateDir = t.TempDir() })
+		eventually(t, "it says so", func() bool { return strings.Contains(late.State().LastError, "blob ") })
+		if s := late.State(); s.Unready == "" || s.Generation != 0 {
+			t.Errorf("an instance that starts: %+v", s)
+		}
+		if s := i.State(); i.version() != 1 || s.Unready != "" {
+			t.Errorf("version %d, %+v", i.version(), s)
+		}
+	})
+}
+
+// A heartbeat that nobody sent is in the list of instances.
+func TestWriterOfHeartbeats(t *testing.T) {
+	t.Parallel()
+	withAndWithoutAKey(t, func(t *testing.T, p *publisher, i *instance, _ func(int)) {
+		const forger = "ffffffffffff"
+		beats := p.r.keys.begin + "beats"
+		own := p.r.client.HGet(t.Context(), beats, i.id).Val()
+		command(t, p.r.client, "HSET", beats, forger, strings.NewReplacer(i.id, forger, `"host":""`, `"host":"forged"`).Replace(own))
+		command(t, p.r.client, "ZADD", p.r.keys.instances, time.Now().UnixMilli(), forger)
+		list, err := p.r.Instances(t.Context())
+		if err != nil || !slices.ContainsFunc(list, func(one Instance) bool { return one.ID == forger && one.Host == "forged" }) {
+			t.Errorf("%+v, %v; want the forged one, too", list, err)
+		}
+	})
 }
 
 // With a key, who can write to Redis still prevents publishing, here by ending each proposal,

@@ -60,6 +60,11 @@ var deeds = map[string][]deed{
 	"change the modes of doors, exceptions and counters": {
 		{admin: "admin", method: "POST", path: "/modes", kind: "application/json", body: `{"koala":"observe"}`},
 		{admin: "admin", method: "POST", path: "/api/v1/modes", kind: "application/json", body: `{"koala":"enforce"}`},
+		{admin: "admin", method: "POST", path: "/api/v1/reset", kind: "application/json", body: `{"rule":201,"identity":{"uid":"ann"}}`},
+		{
+			admin: "admin", method: "POST", path: "/api/v1/exceptions", kind: "application/json",
+			body: `{"for_ms":60000,"exceptions":[{"rule":201,"identity":{"uid":"ann"},"what":"allow"}]}`,
+		},
 	},
 	"ask at the door of a gateway, and use up limits": {{
 		method: "GET", path: "/v1/forward-auth",

@@ -24,20 +24,27 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
+// publicKeyFile returns the path of a file for publish_public_key.
+func publicKeyFile(t *testing.T) string {
+	t.Helper()
+	public, err := x509.MarshalPKIXPublicKey(ed25519.NewKeyFromSeed(make([]byte, 32)).Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "publish.pub")
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // A mode in Redis is followed by the setting, is in the audit trail, and is undone with its
 // key; without the setting, or with a key of the publisher, it is not read.
 func TestModesInRedis(t *testing.T) {
 	server := storetest.StartServer(t)
 	client := server.Client()
 	defer client.Close()
-	key := filepath.Join(t.TempDir(), "publish.pub")
-	public, err := x509.MarshalPKIXPublicKey(ed25519.NewKeyFromSeed(make([]byte, 32)).Public())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	key := publicKeyFile(t)
 	follower, _ := open(t, map[string]any{"redis": server.URL(), "follow_modes": true, "modes": []string{"extauthz=observe"}})
 	for name, flags := range map[string]map[string]any{
 		"with files": {"redis": server.URL()},
