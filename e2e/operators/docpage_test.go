@@ -26,7 +26,7 @@ type docBlock struct {
 
 var (
 	docFence    = regexp.MustCompile("(?ms)^( *)```([^\n]*)\n(.*?)^ *```$")
-	docIndented = regexp.MustCompile(`(?m)\n\n {4}(?:koalagate|bin/koalagate|make|curl|sudo|docker|kubectl|helm|envoy|nginx|caddy) .*$`)
+	docIndented = regexp.MustCompile(`(?m)\n\n {4}(?:koalagate|bin/koalagate|make|curl|sudo|docker|kubectl|helm|envoy|nginx|caddy|traefik) .*$`)
 )
 
 // docBlocks returns the blocks of a page that are marked sh. A block that cannot run on

@@ -136,7 +136,7 @@ func checkOutput(t *testing.T, where, got, want string) {
 }
 
 // docServer matches a command that runs until ^C. Its second group is the program.
-var docServer = regexp.MustCompile(`^((?:[A-Z_]+=\S+ )*(koalagate serve|envoy|nginx|haproxy|caddy respond|caddy run) .*?)(?: +# .*)?$`)
+var docServer = regexp.MustCompile(`^((?:[A-Z_]+=\S+ )*(koalagate serve|envoy|nginx|haproxy|traefik|caddy respond|caddy run) .*?)(?: +# .*)?$`)
 
 // docAsksInstance matches the commands that need a running instance.
 var docAsksInstance = regexp.MustCompile(`:(9191|9981|9982)|koalagate (healthcheck|why|top|reset|exception|trial|publish|versions|rollback|instances)`)
@@ -149,7 +149,7 @@ var docSearch = regexp.MustCompile(`^(curl .*\| grep .*?)(?: +# .*)?$`)
 
 // serverPorts are the ports at which servers listen when they are up.
 var serverPorts = map[string]string{
-	"koalagate serve": "9982", "envoy": "10000", "nginx": "8080", "haproxy": "8080", "caddy run": "8080", "caddy respond": "8000",
+	"koalagate serve": "9982", "envoy": "10000", "nginx": "8080", "haproxy": "8080", "traefik": "8080", "caddy run": "8080", "caddy respond": "8000",
 }
 
 // docFunctions start and stop servers: serve NAME PORT COMMAND.
