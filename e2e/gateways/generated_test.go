@@ -37,6 +37,7 @@ rule : [count] [uid=+; team=+; status=+; a.b:c=+] [time=60; count=5] [result=2; 
 
 // bareRules have neither parameters nor forwarded headers.
 const bareRules = `
+[rules]
 rule : [count] [ip=+] [time=60; count=5] [result=2; return=1]
 [result]
 0 : {"Err_no":0}
