@@ -1,8 +1,8 @@
 // Command hostile measures what well-behaved callers of an instance notice of hostile
 // peers: the latency of paced decisions at an HTTP and a gRPC door during each attack of
-// package e2e, and during all of them, next to a calm instance.
+// package e2e, and during all of them, next to a calm instance. `make bench` runs it, too.
 //
-//	go run ./bench/hostile [-o docs/reports/bench-hostile.md] [-only REGEXP] [-rounds N] [-span DURATION]
+//	go run ./bench/hostile [-short] [-only REGEXP] [-rounds N] [-span DURATION]
 //
 // All programs listen on loopback, share the machine, and stop with this one.
 package main
@@ -19,16 +19,17 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/koalagate/koalagate/bench/origin"
 	"github.com/koalagate/koalagate/bench/process"
+	"github.com/koalagate/koalagate/bench/report"
 	"github.com/koalagate/koalagate/bench/stage"
+	"github.com/koalagate/koalagate/bench/stats"
 	"github.com/koalagate/koalagate/e2e"
 )
 
@@ -42,22 +43,28 @@ rule : [count] [uid=+] [time=60; count=1000000000] [result=2; return=201]
 2 : {"Err_no":10}
 `
 
-// goal is the latency that the median decision must not exceed.
-const goal = 10 * time.Millisecond
+// options contains the command line.
+type options struct {
+	report *report.Options
+	rounds int
+	span   time.Duration
+}
 
 func main() {
-	output := flag.String("o", "", "write the report to this `FILE`")
-	only := flag.String("only", "", "a regular expression for the names of attacks")
-	rounds := flag.Int("rounds", 5, "the number of turns of each attack")
-	span := flag.Duration("span", 2*time.Second, "the duration of a turn")
+	o := options{report: report.Flags()}
+	flag.IntVar(&o.rounds, "rounds", 3, "the number of turns of each attack")
+	flag.DurationVar(&o.span, "span", time.Second, "the duration of a turn")
 	target := flag.String("attack", "", "only attack the instance at GRPC-ADDR,HTTP-ADDR by -only")
 	flag.Parse()
+	if o.report.Short {
+		o.rounds, o.span = 1, 500*time.Millisecond
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var err error
 	if *target != "" {
-		err = attack(ctx, *target, *only)
+		err = o.attack(ctx, *target)
 	} else {
-		err = run(ctx, *output, *only, *rounds, *span)
+		err = o.run(ctx)
 	}
 	stop()
 	if err != nil {
@@ -66,8 +73,8 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, output, only string, rounds int, span time.Duration) (err error) {
-	chosen, err := regexp.Compile(only)
+func (o *options) run(ctx context.Context) (err error) {
+	chosen, err := o.report.Chosen()
 	if err != nil {
 		return err
 	}
@@ -84,11 +91,10 @@ func run(ctx context.Context, output, only string, rounds int, span time.Duratio
 	if err != nil {
 		return err
 	}
-	busy := origin.Load()
 	subjects := slices.DeleteFunc(subjectsOf(k), func(s *subject) bool { return !chosen.MatchString(s.name) })
-	for range rounds {
+	for range o.rounds {
 		for _, s := range subjects {
-			if err := s.turn(ctx, k, span); err != nil {
+			if err := s.turn(ctx, k, o.span); err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
 			time.Sleep(time.Second) //nolint:forbidigo // the instance finishes what attackers began
@@ -98,12 +104,18 @@ func run(ctx context.Context, output, only string, rounds int, span time.Duratio
 	if err != nil {
 		return err
 	}
-	text := head(ctx, busy, rounds, span, memory) + table(subjects)
-	fmt.Print(text)
-	if output == "" {
-		return nil
-	}
-	return os.WriteFile(output, []byte(text), 0o644) //nolint:gosec // a public report
+	p := o.report.Begin()
+	p.Chapter("Hostile peers", fmt.Sprintf(`One caller of %s and one of the rate limit service make %d decisions per second each,
+with counters in Redis, while peers attack the same instance from another address
+([bounds.md](../bounds.md)). Attackers, callers, Redis and the instance share the machine;
+attackers run at a lower priority. Attacks are made alternately, %d rounds of %v each. The
+largest memory of the instance was %d MB.`, "`/v1/auth-request`", pace, o.rounds, o.span, memory/1_000_000))
+	table, slowest, failed := table(subjects)
+	p.Add(report.Section{Name: "Decisions during attacks", Text: "Latencies in ms.", Tables: []report.Table{table}})
+	p.FigureIn(" ms", "hostile peers, median latency of decisions during the worst attack", slowest)
+	p.Figure("hostile peers, turns in which a decision failed", &stats.Value{Median: failed, Least: failed, Most: failed})
+	p.FigureIn(" MB", "hostile peers, largest memory of the instance", &stats.Value{Median: float64(memory) / 1e6, Least: float64(memory) / 1e6, Most: float64(memory) / 1e6})
+	return o.report.End(p)
 }
 
 // subject is a set of attacks, and what callers noticed of them.
@@ -163,12 +175,12 @@ func (s *subject) turn(ctx context.Context, k *e2e.Koalagate, span time.Duration
 	return nil
 }
 
-// attack makes the attacks whose names match until ctx ends.
-func attack(ctx context.Context, target, names string) error {
+// attack makes the attacks that -only chooses until ctx ends.
+func (o *options) attack(ctx context.Context, target string) error {
 	if err := process.LowerPriority(); err != nil {
 		return err
 	}
-	chosen, err := regexp.Compile(names)
+	chosen, err := o.report.Chosen()
 	if err != nil {
 		return err
 	}
@@ -195,59 +207,35 @@ func keepOn(ctx context.Context, a e2e.Attack) {
 	}
 }
 
-// samples contains the median and the 99th percentile of each turn.
-type samples struct{ p50, p99 []time.Duration }
+// samples contains the median and the 99th percentile of each turn, in ms.
+type samples struct{ p50, p99 []float64 }
 
 func (s *samples) add(latencies []time.Duration) {
 	slices.Sort(latencies)
-	s.p50 = append(s.p50, latencies[len(latencies)/2])
-	s.p99 = append(s.p99, latencies[len(latencies)*99/100])
+	s.p50 = append(s.p50, milliseconds(latencies[len(latencies)/2]))
+	s.p99 = append(s.p99, milliseconds(latencies[len(latencies)*99/100]))
 }
 
-// median returns the median of rounds and, in parentheses, the least and the most, in ms.
-func median(turns []time.Duration) string {
-	if len(turns) == 0 {
-		return "no answer"
-	}
-	sorted := slices.Sorted(slices.Values(turns))
-	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-	return fmt.Sprintf("%.2f (%.2f–%.2f)", ms(sorted[len(sorted)/2]), ms(sorted[0]), ms(sorted[len(sorted)-1]))
-}
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-func table(subjects []*subject) string {
-	var b strings.Builder
-	b.WriteString("\n| attack | HTTP p50 ms | p99 | gRPC p50 ms | p99 | |\n| --- | --- | --- | --- | --- | --- |\n")
+// table returns what callers noticed, the largest median, and the number of turns in which a
+// decision failed.
+func table(subjects []*subject) (t report.Table, slowest *stats.Value, failed float64) {
+	t.Columns = []string{"attack", "HTTP p50", "HTTP p99", "gRPC p50", "gRPC p99", "turns in which a decision failed"}
 	for _, s := range subjects {
-		verdict := "met"
-		for _, p50 := range [][]time.Duration{s.web.p50, s.calls.p50} {
-			sorted := slices.Sorted(slices.Values(p50))
-			if s.failed > 0 || sorted[len(sorted)/2] > goal {
-				verdict = "**missed**"
+		row := []string{s.name}
+		for _, turns := range [][]float64{s.web.p50, s.web.p99, s.calls.p50, s.calls.p99} {
+			row = append(row, stats.Of(turns).String())
+		}
+		t.Rows = append(t.Rows, append(row, strconv.Itoa(s.failed)))
+		failed += float64(s.failed)
+		for _, turns := range [][]float64{s.web.p50, s.calls.p50} {
+			if v := stats.Of(turns); v.Measured() && (slowest == nil || v.Median > slowest.Median) {
+				slowest = &v
 			}
 		}
-		if s.failed > 0 {
-			verdict += fmt.Sprintf(", a decision failed in %d turns", s.failed)
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", s.name, median(s.web.p50), median(s.web.p99), median(s.calls.p50), median(s.calls.p99), verdict)
 	}
-	return b.String()
-}
-
-func head(ctx context.Context, busy string, rounds int, span time.Duration, memory int) string {
-	return fmt.Sprintf(`# What callers notice of hostile peers
-
-Written by %s at commit %s, %s, %s, %s/%s, %d × %s.
-
-One caller of %s and one of the rate limit service make %d decisions per second each,
-with counters in Redis, while peers attack the same instance from another address
-([bounds.md](../bounds.md)). Attackers, callers, Redis and the instance share the machine;
-attackers run at a lower priority. The load average was %s before the run:
-above 1 there was other load, and times are not reliable. Attacks are made alternately, %d
-rounds of %v each. Figures are medians of rounds, with minimum and maximum in parentheses.
-The goal is a median below %v. The largest memory of the instance was %d MB.
-`,
-		"`go run ./bench/hostile`", origin.Commit(ctx, "*.go", "*.lua", "go.mod"), time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), origin.Processor(),
-		"`/v1/auth-request`", pace, busy, rounds, span, goal, memory/1_000_000)
+	return t, slowest, failed
 }
 
 // peakMemory returns the largest resident memory of the instance so far, in bytes.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/koalagate/koalagate/bench/report"
+	"github.com/koalagate/koalagate/bench/stats"
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wiring"
@@ -67,32 +69,37 @@ func parse(text []byte) (*rules.Set, error) {
 
 // decisions compares 10,000 rules with 10: matching alone, and the whole decision with
 // in-process counters.
-func decisions(ctx context.Context) ([]figure, error) {
-	var figures []figure
+func (r *run) decisions(ctx context.Context, s *report.Section) error {
+	s.Text = "One rule of many matches. Times are ns of the fastest turn."
+	table := report.Table{Columns: []string{"rules of", "10,000 rules relative to 10", "10 rules", "10,000 rules", "10 rules, the match alone", "10,000 rules, the match alone"}}
+	var most stats.Value
 	for _, k := range kinds {
 		few, err := k.runner(ctx, 10)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		many, err := k.runner(ctx, 10_000)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		match, _ := race(few.match, many.match)
-		whole, ratio := race(few.decide, many.decide)
+		match, _ := r.race(few.match, many.match)
+		whole, ratio := r.race(few.decide, many.decide)
 		few.memory.Close()
 		many.memory.Close()
 		if err := errors.Join(few.failed, many.failed); err != nil {
-			return nil, err
+			return err
 		}
-		figures = append(figures, figure{
-			what: k.name,
-			got:  fmt.Sprintf("%.2f times: %.0f ns with 10, %.0f ns with 10,000; the match alone %.0f and %.0f ns", ratio, whole[0], whole[1], match[0], match[1]),
-			goal: "10,000 rules decide within 1.5 times the time of 10", met: ratio <= 1.5,
-		})
+		if ratio.Median > most.Median {
+			most = ratio
+		}
+		table.Rows = append(table.Rows, []string{k.name, ratio.String(), ns(whole[0]), ns(whole[1]), ns(match[0]), ns(match[1])})
 	}
-	return figures, nil
+	s.Tables = []report.Table{table}
+	r.Figure("10,000 rules, time of a decision relative to 10 rules, kind with the largest ratio", &most)
+	return nil
 }
+
+func ns(n float64) string { return fmt.Sprintf("%.0f", n) }
 
 // runner decides one request by one set of rules.
 type runner struct {

@@ -1,9 +1,9 @@
 // Command language measures the promises of the rule language: a decision takes no
 // longer with many rules or calendar windows, queues keep their turns, many rules load
 // quickly, long word lists and tables are small and fast, and a reload does not slow
-// decisions. It writes a report of the figures and goals.
+// decisions. `make bench` runs it, too.
 //
-//	go run ./bench/language [-o docs/reports/bench-rules.md] [-entries 10000000] [-only REGEXP]
+//	go run ./bench/language [-short] [-entries 10000000] [-only REGEXP]
 //
 // Times are CPU time, so that other load on the machine has little effect, except for
 // the reload, which measures latency.
@@ -14,57 +14,66 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"regexp"
+
+	"github.com/koalagate/koalagate/bench/report"
 )
 
-// figure is one line of the report.
-type figure struct {
-	what, got, goal string
-	met             bool // also true without a goal
+// run is one run.
+type run struct {
+	*report.Part
+	entries int // of word lists
+	effort
 }
 
-// section is a part of the report.
-type section struct {
-	name    string
-	measure func(context.Context) ([]figure, error)
+// effort is how much is measured.
+type effort struct {
+	rounds int // of ratios that a goal refers to
+	others int // of other ones
+	calls  int // of a short turn
+	rules  int // of the largest file
 }
 
 func main() {
-	output := flag.String("o", "", "write the report to this `FILE`")
+	options := report.Flags()
 	entries := flag.Int("entries", 10_000_000, "the length of the word lists")
-	only := flag.String("only", "", "a regular expression for the names of the sections")
 	flag.Parse()
-	if err := run(context.Background(), *output, *entries, *only); err != nil {
+	r := &run{entries: *entries, effort: effort{rounds: 9, others: 2, calls: 5_000, rules: 1_000_000}}
+	if options.Short {
+		r.entries, r.effort = min(r.entries, 100_000), effort{rounds: 3, others: 1, calls: 1_000, rules: 100_000}
+	}
+	if err := r.measure(context.Background(), options); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/language:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, output string, entries int, only string) error {
-	chosen, err := regexp.Compile(only)
+func (r *run) measure(ctx context.Context, options *report.Options) error {
+	chosen, err := options.Chosen()
 	if err != nil {
 		return err
 	}
-	report := newReport(ctx)
-	for _, s := range []section{
-		{"Decisions", decisions},
-		{"Thresholds", thresholds},
-		{"Loading", loading},
-		{"Word lists", func(ctx context.Context) ([]figure, error) { return wordLists(ctx, entries) }},
-		{"Tables", tables},
-		{"Reload under load", func(ctx context.Context) ([]figure, error) { return reloads(ctx, entries) }},
+	r.Part = options.Begin()
+	r.Chapter("The rule language", "Times are CPU time of the process, except for reloads.")
+	for _, s := range []struct {
+		name    string
+		measure func(context.Context, *report.Section) error
+	}{
+		{"Decisions by many rules", r.decisions},
+		{"Forms of limits", r.forms},
+		{"A queue in process", r.queue},
+		{"Loading rules", r.loading},
+		{"Word lists", r.wordLists},
+		{"Tables", r.tables},
+		{"Reloads under load", r.reloads},
 	} {
 		if !chosen.MatchString(s.name) {
 			continue
 		}
-		figures, err := s.measure(ctx)
-		if err != nil {
+		section := report.Section{Name: s.name}
+		if err := s.measure(ctx, &section); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		report.add(s.name, figures)
+		r.Add(section)
 	}
-	if output == "" {
-		return nil
-	}
-	return os.WriteFile(output, report.text.Bytes(), 0o644) //nolint:gosec // a public report
+	return options.End(r.Part)
 }

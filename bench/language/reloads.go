@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/koalagate/koalagate/bench/report"
+	"github.com/koalagate/koalagate/bench/stats"
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/reload"
 	"github.com/koalagate/koalagate/internal/store/memory"
@@ -25,34 +27,33 @@ import (
 const (
 	callers = 4
 	pace    = time.Millisecond // between two decisions of one caller
-	span    = 10 * time.Second // minimum duration of a turn
+	span    = 3 * time.Second  // minimum duration of a turn
 	every   = time.Second      // minimum time between two reloads
-	turns   = 5
 	// patience is the maximum time of a turn.
 	patience = 2 * time.Minute
-	// promised is the maximum ratio of p99 with reloads to p99 without.
-	promised = 2
 )
 
 // reloads measures the latency of decisions with and without concurrent reloads. It
 // starts at the time when a decision is due, so that it includes waiting for a
 // processor.
-func reloads(ctx context.Context, length int) ([]figure, error) {
+func (r *run) reloads(ctx context.Context, s *report.Section) error {
+	s.Text = fmt.Sprintf("%d callers make a decision each millisecond. A turn takes %v or more; p50, p99 and maximum are those of\nthe median turn, in ms.", callers, span)
+	s.Tables = []report.Table{{Columns: []string{"", "p50", "p99", "maximum", "reloads"}}}
 	dir, err := os.MkdirTemp("", "koalagate-bench-")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer os.RemoveAll(dir)
 	path, list := filepath.Join(dir, "rules.conf"), filepath.Join(dir, "list")
 	many, few := kinds[0].ruleText(10_000), bytes.ReplaceAll(kinds[0].ruleText(10), []byte("uid=+"), []byte("uid @ list0"))
 
-	r := reload.New(reload.Options{Files: reload.Files{Paths: []string{path}}, Logger: slog.New(slog.DiscardHandler)})
+	reloader := reload.New(reload.Options{Files: reload.Files{Paths: []string{path}}, Logger: slog.New(slog.DiscardHandler)})
 	if err := errors.Join(os.WriteFile(path, many, 0o600), os.WriteFile(list, []byte("1001\n"), 0o600)); err != nil {
-		return nil, err
+		return err
 	}
-	set, findings, err := r.First()
+	set, findings, err := reloader.First()
 	if err != nil || set == nil {
-		return nil, errors.Join(err, findings)
+		return errors.Join(err, findings)
 	}
 	memory := memory.New(memory.Options{})
 	defer memory.Close()
@@ -60,23 +61,25 @@ func reloads(ctx context.Context, length int) ([]figure, error) {
 
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	running.Go(func() { r.Run(ctx, e.Swap) })
+	running.Go(func() { reloader.Run(ctx, e.Swap) })
 	defer running.Wait()
 	defer stop()
 
-	sets, err := compare(ctx, e, "reloads of 10,000 rules, one per second", promised, func(n int) error {
+	ratio, err := compare(ctx, e, &s.Tables[0], "10,000 rules, each second", r.rounds, func(n int) error {
 		return os.WriteFile(path, bytes.Replace(many, []byte("act=act9999;"), []byte("act=act"+strconv.Itoa(10_000+n)+";"), 1), 0o600)
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := errors.Join(os.WriteFile(path, few, 0o600), writeList(list+"0", 0, length), writeList(list+"1", 1, length)); err != nil {
-		return nil, err
+	r.Figure("10,000 rules reload each second, p99 relative to none", &ratio)
+	if err := errors.Join(os.WriteFile(path, few, 0o600), writeList(list+"0", 0, r.entries), writeList(list+"1", 1, r.entries)); err != nil {
+		return err
 	}
-	lists, err := compare(ctx, e, fmt.Sprintf("a word list of %d integers that is replaced as soon as it is loaded", length), 0, func(n int) error {
+	ratio, err = compare(ctx, e, &s.Tables[0], fmt.Sprintf("a word list of %d integers, replaced as soon as it is loaded", r.entries), r.others, func(n int) error {
 		return errors.Join(os.Link(list+strconv.Itoa(n%2), list+"~"), os.Rename(list+"~", list))
 	})
-	return append(sets, lists...), err
+	r.Figure("a long word list is replaced all the time, p99 relative to none", &ratio)
+	return err
 }
 
 // writeList writes a list of integers.
@@ -92,67 +95,49 @@ func writeList(path string, from, length int) error {
 	return errors.Join(w.Flush(), f.Close())
 }
 
-// compare measures alternately with and without changes, because other load varies,
-// and uses the median pair. It makes a change every second, if the previous one is
-// active. The goal for the ratio of p99 is bound, or none if bound is 0.
-func compare(ctx context.Context, e *engine.Engine, what string, bound float64, change func(n int) error) ([]figure, error) {
-	var pairs []pair
+// compare measures alternately with and without changes, because other load varies. It makes
+// a change every second, if the previous one is active, and returns the ratio of p99 with
+// changes to p99 without.
+func compare(ctx context.Context, e *engine.Engine, t *report.Table, what string, rounds int, change func(n int) error) (ratio stats.Value, err error) {
+	var without, with []latencies
+	var calm, busy []float64
 	number := 0
-	for range turns {
-		var p pair
-		var err error
-		if p.calm, err = load(ctx, e, func() error { return nil }, func() bool { return true }); err != nil {
-			return nil, err
+	for range rounds {
+		none, err := load(ctx, e, func() error { return nil }, func() bool { return true })
+		if err != nil {
+			return ratio, err
 		}
 		var before *rules.Set
 		active := func() bool { return e.Rules() != before }
-		made := number
-		if p.busy, err = load(ctx, e, func() error {
+		some, err := load(ctx, e, func() error {
 			if !active() {
 				return nil
 			}
 			before = e.Rules()
 			number++
 			return change(number)
-		}, active); err != nil {
-			return nil, fmt.Errorf("%s: %w", what, err)
+		}, active)
+		if err != nil {
+			return ratio, fmt.Errorf("%s: %w", what, err)
 		}
-		p.changes = number - made
-		pairs = append(pairs, p)
+		without, with = append(without, none), append(with, some)
+		calm, busy = append(calm, none.p99.Seconds()), append(busy, some.p99.Seconds())
 	}
-	slices.SortFunc(pairs, func(a, b pair) int { return cmp.Compare(a.ratio(), b.ratio()) })
-	middle, goal := pairs[turns/2], ""
-	if bound > 0 {
-		goal = fmt.Sprintf("≤ %g times", bound)
+	for _, one := range []struct {
+		name    string
+		turns   []latencies
+		reloads string
+	}{{"without: " + what, without, ""}, {what, with, strconv.Itoa(number)}} {
+		slices.SortFunc(one.turns, func(a, b latencies) int { return cmp.Compare(a.p99, b.p99) })
+		middle := one.turns[len(one.turns)/2]
+		t.Rows = append(t.Rows, []string{one.name, milliseconds(middle.p50), milliseconds(middle.p99), milliseconds(middle.max), one.reloads})
 	}
-	return []figure{
-		{"without " + what, middle.calm.String(), "", true},
-		{"with " + what, fmt.Sprintf("%v, %d reloads", middle.busy, middle.changes), "", true},
-		{
-			"p99 with against without",
-			fmt.Sprintf("%.2f times; in %d turns from %.2f to %.2f", middle.ratio(), turns, pairs[0].ratio(), pairs[turns-1].ratio()),
-			goal, bound == 0 || middle.ratio() <= bound,
-		},
-	}, nil
+	return stats.Ratios(busy, calm), nil
 }
-
-// pair is a load without reloads and one with reloads.
-type pair struct {
-	calm, busy latencies
-	changes    int
-}
-
-func (p pair) ratio() float64 { return float64(p.busy.p99) / float64(p.calm.p99) }
 
 // latencies summarizes the latencies of one load.
 type latencies struct {
-	number        int
 	p50, p99, max time.Duration
-}
-
-// String returns the latencies as text.
-func (l latencies) String() string {
-	return fmt.Sprintf("p50 %v, p99 %v, maximum %v of %d decisions", l.p50.Round(time.Microsecond), l.p99.Round(time.Microsecond), l.max.Round(time.Microsecond), l.number)
 }
 
 // load runs callers for some time, calls disturb at intervals, and continues until the
@@ -177,7 +162,7 @@ func load(ctx context.Context, e *engine.Engine, disturb func() error, active fu
 	if err := errors.Join(failed...); err != nil || len(all) == 0 {
 		return latencies{}, errors.Join(errors.New("decisions are missing"), err)
 	}
-	return latencies{len(all), all[len(all)/2], all[len(all)*99/100], all[len(all)-1]}, nil
+	return latencies{all[len(all)/2], all[len(all)*99/100], all[len(all)-1]}, nil
 }
 
 // runDisturbance calls disturb at intervals for the duration of one load, and waits

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/koalagate/koalagate/bench/report"
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/store/memory"
 	"github.com/koalagate/koalagate/internal/wiring"
@@ -18,7 +19,6 @@ import (
 // form is a form of threshold, compared with a rule of the same method in seconds.
 type form struct {
 	name, rule, than string
-	most             float64 // the goal for the ratio; 0 for none
 }
 
 const (
@@ -27,45 +27,39 @@ const (
 )
 
 var forms = []form{
-	{"a window of a calendar minute", "[count] [uid=+] [time=minute; count=1000000000]", plainCount, 1.05},
-	{"a window of a calendar month", "[count] [uid=+] [time=month; from=15; count=1000000000]", plainCount, 1.05},
-	{"a limit from a parameter", "[count] [uid=+] [time=60; count=param limit else 5]", plainCount, 0},
-	{"a limit from a table of 1000 rows", "[count] [uid=+] [time=60; count=table plans.rate by uid else 5]", plainCount, 0},
-	{"a budget with overdraft", "[count] [uid=+] [time=60; count=1000000000; overdraft=1]", plainCount, 0},
-	{"a limit with a ban", "[count] [uid=+] [time=60; count=1000000000; ban=60]", plainCount, 0},
-	{"a bucket with a queue", "[token] [uid=+] [time=60; count=1000000; burst=1000000; wait=1]", plainBucket, 0},
+	{"a window of a calendar minute", "[count] [uid=+] [time=minute; count=1000000000]", plainCount},
+	{"a window of a calendar month", "[count] [uid=+] [time=month; from=15; count=1000000000]", plainCount},
+	{"a limit from a parameter", "[count] [uid=+] [time=60; count=param limit else 5]", plainCount},
+	{"a limit from a table of 1000 rows", "[count] [uid=+] [time=60; count=table plans.rate by uid else 5]", plainCount},
+	{"a budget with overdraft", "[count] [uid=+] [time=60; count=1000000000; overdraft=1]", plainCount},
+	{"a limit with a ban", "[count] [uid=+] [time=60; count=1000000000; ban=60]", plainCount},
+	{"a bucket with a queue", "[token] [uid=+] [time=60; count=1000000; burst=1000000; wait=1]", plainBucket},
 }
 
-// thresholds compares the forms of thresholds, and measures the turns of a queue.
-func thresholds(ctx context.Context) ([]figure, error) {
-	var figures []figure
+// forms compares the forms of thresholds.
+func (r *run) forms(ctx context.Context, s *report.Section) error {
+	s.Text = "A decision in process by one rule, relative to one of the same method with `time=60` and a\nnumber as its limit. Times are ns of the fastest turn."
+	table := report.Table{Columns: []string{"form", "ratio", "of this form", "of the other rule"}}
 	for _, f := range forms {
 		than, err := newRunner(ctx, f.than)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		r, err := newRunner(ctx, f.rule)
+		other, err := newRunner(ctx, f.rule)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		took, ratio := race(than.decide, r.decide)
+		took, ratio := r.race(than.decide, other.decide)
 		than.memory.Close()
-		r.memory.Close()
-		if err := errors.Join(than.failed, r.failed); err != nil {
-			return nil, err
+		other.memory.Close()
+		if err := errors.Join(than.failed, other.failed); err != nil {
+			return err
 		}
-		goal := ""
-		if f.most > 0 {
-			goal = fmt.Sprintf("≤ %.2f times", f.most)
-		}
-		figures = append(figures, figure{
-			what: f.name,
-			got:  fmt.Sprintf("%.2f times a decision in seconds: %.0f ns and %.0f ns", ratio, took[1], took[0]),
-			goal: goal, met: f.most == 0 || ratio <= f.most,
-		})
+		table.Rows = append(table.Rows, []string{f.name, ratio.String(), ns(took[1]), ns(took[0])})
+		r.Figure(f.name+", time of a decision relative to a window in seconds", &ratio)
 	}
-	turns, err := queue(ctx)
-	return append(figures, turns...), err
+	s.Tables = []report.Table{table}
+	return nil
 }
 
 // newRunner returns a runner of one rule, which is admitted.
@@ -96,19 +90,19 @@ func plans(_, path string) (*rules.Table, error) {
 }
 
 // queue lets requests wait for turns at the same time.
-func queue(ctx context.Context) ([]figure, error) {
+func (r *run) queue(ctx context.Context, s *report.Section) error {
 	const requests, apart = 100, 20 * time.Millisecond
-	r, err := newRunner(ctx, "[token] [uid=+] [time=1; count=50; burst=1; wait=10]")
+	q, err := newRunner(ctx, "[token] [uid=+] [time=1; count=50; burst=1; wait=10]")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer r.memory.Close()
+	defer q.memory.Close()
 	turns, late := make([]time.Time, requests), make([]time.Duration, requests)
 	failed := make([]error, requests)
 	var running sync.WaitGroup
 	for i := range requests {
 		running.Go(func() {
-			d, err := r.engine.Decide(ctx, &engine.Call{Op: engine.Take, Inputs: []engine.Input{{Params: r.params}}, Patience: engine.MaxWait})
+			d, err := q.engine.Decide(ctx, &engine.Call{Op: engine.Take, Inputs: []engine.Input{{Params: q.params}}, Patience: engine.MaxWait})
 			if err != nil || !d.Allowed() {
 				failed[i] = fmt.Errorf("a request in the queue: %+v, %w", d, err)
 				return
@@ -119,7 +113,7 @@ func queue(ctx context.Context) ([]figure, error) {
 	}
 	running.Wait()
 	if err := errors.Join(failed...); err != nil {
-		return nil, err
+		return err
 	}
 	slices.SortFunc(turns, time.Time.Compare)
 	slices.Sort(late)
@@ -127,8 +121,15 @@ func queue(ctx context.Context) ([]figure, error) {
 	for i := 1; i < requests; i++ {
 		off = max(off, (turns[i].Sub(turns[i-1]) - apart).Abs())
 	}
-	return []figure{
-		{"a queue of 50 per second: distance of turns", fmt.Sprintf("%v, at most %v off", apart, off), "at most 1ms off", off <= time.Millisecond},
-		{"the same: decisions after their turns", fmt.Sprintf("%v in the median, %v to %v", late[requests/2], late[0], late[requests-1]), "none more than 1ms before", late[0] >= -time.Millisecond},
-	}, nil
+	s.Text = fmt.Sprintf("%d requests wait for turns that are %v apart.", requests, apart)
+	s.Tables = []report.Table{{Columns: []string{"", "ms"}, Rows: [][]string{
+		{"a decision after its turn, median", milliseconds(late[requests/2])},
+		{"the earliest decision after its turn", milliseconds(late[0])},
+		{"the latest decision after its turn", milliseconds(late[requests-1])},
+	}}}
+	r.FigureIn(" ms", "a queue in process, largest deviation of a turn", once(1000*off.Seconds()))
+	r.FigureIn(" ms", "a queue in process, a decision before its turn", once(1000*max(-late[0], 0).Seconds()))
+	return nil
 }
+
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%.2f", 1000*d.Seconds()) }

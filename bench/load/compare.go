@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
@@ -43,8 +42,9 @@ func (o *options) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	newReport(os.Stdout).add(s, all)
-	return nil
+	r := newResults(o.report.Begin())
+	r.add(s, all)
+	return o.report.End(r.Part)
 }
 
 // running parses ADDR, ADDR/PID or ADDR/PID/REDIS-PID.

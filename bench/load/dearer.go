@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"github.com/koalagate/koalagate/bench/report"
 )
 
 // dearer is the ratio from which on the costs of a version are reported as worse.
@@ -29,31 +31,35 @@ var costs = []struct {
 	{"allocations", allocations},
 }
 
-// table returns the costs of all pairs and their ratios, and then what became dearer.
-func table(pairs []pair) string {
-	var rows, worse strings.Builder
-	rows.WriteString("\n## Relative to the earlier version\n\nµs per call, earlier → now, and the median of the ratios of neighboring turns.\n\n|")
+// besideEarlier returns the costs of all pairs and their ratios, with a note on what became
+// dearer.
+func besideEarlier(pairs []pair) report.Section {
+	t := report.Table{Columns: []string{""}}
 	for _, c := range costs {
-		fmt.Fprintf(&rows, " | %s | ratio", c.name)
+		t.Columns = append(t.Columns, c.name, c.name+", ratio")
 	}
-	rows.WriteString(" |\n| ---" + strings.Repeat(" | --- | ---", len(costs)) + " |\n")
+	var worse strings.Builder
 	for _, p := range pairs {
-		fmt.Fprintf(&rows, "| %s |", p.name)
+		row := []string{p.name}
 		for _, c := range costs {
 			before, now, ratio := p.before.of(c.metric), p.now.of(c.metric), p.now.over(p.before, c.metric)
 			if !ratio.Measured() {
-				rows.WriteString(" | |")
+				row = append(row, "", "")
 				continue
 			}
-			fmt.Fprintf(&rows, " %.1f → %.1f | %s |", before.Median, now.Median, ratio)
+			row = append(row, fmt.Sprintf("%.1f → %.1f", before.Median, now.Median), ratio.String())
 			if ratio.Median > dearer && now.Median >= leastCost {
 				fmt.Fprintf(&worse, "* %s: %s %s\n", p.name, c.name, ratio)
 			}
 		}
-		rows.WriteString("\n")
+		t.Rows = append(t.Rows, row)
 	}
-	if worse.Len() == 0 {
-		return rows.String() + fmt.Sprintf("\nNothing costs more than %v times what it did.\n", dearer)
+	s := report.Section{
+		Name: "Relative to the earlier version", Text: "µs per call, earlier → now, and the median of the ratios of neighboring turns.", Tables: []report.Table{t},
+		Note: fmt.Sprintf("Nothing costs more than %v times what it did.", dearer),
 	}
-	return rows.String() + fmt.Sprintf("\nMore than %v times what it was:\n\n%s", dearer, worse.String())
+	if worse.Len() > 0 {
+		s.Note = fmt.Sprintf("More than %v times what it was:\n\n%s", dearer, strings.TrimSuffix(worse.String(), "\n"))
+	}
+	return s
 }

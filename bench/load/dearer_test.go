@@ -10,32 +10,32 @@ func rounds(samples ...sample) *figures { return &figures{samples: samples} }
 
 func TestTableNamesWhatBecameDearer(t *testing.T) {
 	calm, busy := sample{service: 10, redis: 4, allocations: 20}, sample{service: 40, redis: 16, allocations: 20}
-	text := table([]pair{
+	s := besideEarlier([]pair{
 		{"the same", rounds(calm, busy, calm), rounds(calm, busy, calm)},
 		{"a fifth more in Redis", rounds(calm, busy, calm), rounds(
 			sample{service: 10, redis: 4.8, allocations: 20}, sample{service: 40, redis: 19.2, allocations: 20}, sample{service: 10, redis: 4.8, allocations: 20})},
 		{"noise", rounds(sample{service: 10, redis: 0.1}), rounds(sample{service: 10, redis: 0.2})},
 		{"one allocation more, in process", rounds(sample{service: 10, allocations: 20}), rounds(sample{service: 10.2, allocations: 21})},
 	})
-	rows, worse, found := strings.Cut(text, "More than 1.03 times what it was:\n\n")
+	worse, found := strings.CutPrefix(s.Note, "More than 1.03 times what it was:\n\n")
 	if !found {
-		t.Fatalf("nothing is dearer:\n%s", text)
+		t.Fatalf("nothing is dearer:\n%s", s.Markdown())
 	}
 	const want = "* a fifth more in Redis: Redis CPU 1.20 (1.20–1.20)\n" +
 		"* a fifth more in Redis: CPU 1.06 (1.06–1.06)\n" +
-		"* one allocation more, in process: allocations 1.05 (1.05–1.05)\n"
+		"* one allocation more, in process: allocations 1.05 (1.05–1.05)"
 	if worse != want {
 		t.Errorf("dearer:\n%swant:\n%s", worse, want)
 	}
-	const row = "| one allocation more, in process | 10.0 → 10.2 | 1.02 (1.02–1.02) | | | 10.0 → 10.2 | 1.02 (1.02–1.02) | 20.0 → 21.0 | 1.05 (1.05–1.05) |\n"
-	if !strings.Contains(rows, row) {
+	const row = "| one allocation more, in process | 10.0 → 10.2 | 1.02 (1.02–1.02) |  |  | 10.0 → 10.2 | 1.02 (1.02–1.02) | 20.0 → 21.0 | 1.05 (1.05–1.05) |\n"
+	if rows := s.Tables[0].Markdown(); !strings.Contains(rows, row) {
 		t.Errorf("the table lacks %q:\n%s", row, rows)
 	}
 }
 
 func TestTableOfEqualVersions(t *testing.T) {
 	same := rounds(sample{service: 10, redis: 5})
-	if text := table([]pair{{"the same", same, same}}); !strings.Contains(text, "Nothing costs more than 1.03 times") {
+	if text := besideEarlier([]pair{{"the same", same, same}}).Note; !strings.Contains(text, "Nothing costs more than 1.03 times") {
 		t.Errorf("something is dearer:\n%s", text)
 	}
 }

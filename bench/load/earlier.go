@@ -51,7 +51,7 @@ func contests() []contest {
 // compareVersions measures the service and an earlier binary of it alternately, with the
 // rules that both know, and prints what became dearer.
 func (o *options) compareVersions(ctx context.Context, s *scene, only *regexp.Regexp) error {
-	r := newReport(os.Stdout)
+	r := newResults(o.report.Begin())
 	list := slices.DeleteFunc(contests(), func(c contest) bool { return !only.MatchString(c.name) })
 	known, err := knownLimits(ctx, o.earlier, list)
 	if err != nil {
@@ -64,7 +64,7 @@ func (o *options) compareVersions(ctx context.Context, s *scene, only *regexp.Re
 	var pairs []pair
 	for _, c := range list {
 		if !containsAll(known, c.kind.Names()) {
-			r.print("\n%s: the earlier version does not know its rules.\n", c.name)
+			fmt.Printf("\n%s: the earlier version does not know its rules.\n", c.name)
 			continue
 		}
 		section := section{name: c.name, traffic: c.kind, load: c.load}
@@ -78,9 +78,53 @@ func (o *options) compareVersions(ctx context.Context, s *scene, only *regexp.Re
 		r.add(&section, all)
 		pairs = append(pairs, pair{c.name + ", in process", all[0], all[1]}, pair{c.name + ", Redis", all[2], all[3]})
 	}
-	r.print("%s", table(pairs))
+	r.Add(besideEarlier(pairs))
+	return o.report.End(r.Part)
+}
+
+// beside measures scenes next to a binary from before features that these scenes do not use.
+func (r *run) beside(ctx context.Context, binary string) error {
+	if binary == "" || !r.only.MatchString(besideSection) {
+		return nil
+	}
+	r.Chapter("Without features that came later", "Next to an earlier version, "+filepath.Base(binary)+", which lacks features that these calls do not use.")
+	kinds := []traffic.Kind{traffic.Plain, traffic.Four, traffic.FourOfOne, traffic.TwoOfOne}
+	var names []string
+	for _, k := range kinds {
+		names = append(names, k.Names()...)
+	}
+	versions, err := r.scene.openVersions(binary, traffic.Rules(names...))
+	if err != nil {
+		return err
+	}
+	memory, redis := versions[:2], versions[2:]
+	for _, c := range []struct {
+		name      string
+		kind      traffic.Kind
+		instances []*instance
+		door      func(*instance) *subject
+	}{
+		{"one rule", traffic.Plain, redis, (*instance).rateLimit},
+		{"one rule in process", traffic.Plain, memory, (*instance).rateLimit},
+		{traffic.Four.Name, traffic.Four, redis, (*instance).rateLimit},
+		{traffic.FourOfOne.Name, traffic.FourOfOne, redis, (*instance).rateLimit},
+		{"two limits over HTTP", traffic.TwoOfOne, redis, func(i *instance) *subject { return i.web(authRequest) }},
+	} {
+		s := section{name: besideSection + c.name, promised: true, traffic: c.kind, load: load{callers: manyCallers}}
+		for _, i := range c.instances {
+			s.subjects = append(s.subjects, c.door(i))
+		}
+		if err := r.section(ctx, &s); err != nil {
+			return err
+		}
+		earlier, now := c.instances[0].name, c.instances[1].name
+		r.Figure(c.name+", service and Redis CPU relative to the version before later features", ratio(r.figures(s.name, now), r.figures(s.name, earlier), totalCPU))
+	}
 	return nil
 }
+
+// besideSection begins the names of the sections with an earlier version.
+const besideSection = "Next to an earlier version: "
 
 // openVersions starts both versions with the same rules: in process, the earlier one
 // first, and with Redis.

@@ -2,9 +2,9 @@
 // doors, and the stores alone; their calls per second, latency, and the cost for the
 // service and its Redis. Within one run, alternately, it compares them with a server
 // whose answer is constant, with optimizations switched off, and with other rate limit
-// services.
+// services. `make bench` runs it, too.
 //
-//	go run ./bench/load [-o docs/reports/bench-load.md] [-short] [-only REGEXP]
+//	go run ./bench/load [-short] [-only REGEXP]
 //	go run ./bench/load -earlier BINARY [-only REGEXP] [-rounds N]
 //	go run ./bench/load -target ADDR -peer ADDR [-traffic NAME] [-callers N] [-rate N]
 //
@@ -18,21 +18,24 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"regexp"
 	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/koalagate/koalagate/bench/report"
 	"github.com/koalagate/koalagate/bench/traffic"
 )
 
+// othersRounds is the number of turns in sections without promises.
+const othersRounds = 3
+
 // options contains the command line.
 type options struct {
-	output, only string
-	short        bool
+	report       *report.Options
 	ratelimit    string
 	earlier      string
+	before       string
 	target, peer string
 	traffic      string
 	load         load
@@ -43,18 +46,17 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.output, "o", "", "write the report to this `FILE`")
-	flag.StringVar(&o.only, "only", "", "a regular expression for the names of the sections")
-	flag.BoolVar(&o.short, "short", false, "measure briefly and roughly, for development")
+	o.report = report.Flags()
 	flag.StringVar(&o.ratelimit, "ratelimit", "", "also measure this binary of envoyproxy/ratelimit")
 	flag.StringVar(&o.earlier, "earlier", "", "only compare with this `BINARY` of an earlier version of koalagate")
+	flag.StringVar(&o.before, "before", "", "also measure this `BINARY` of koalagate from before later features")
 	flag.StringVar(&o.target, "target", "", "the address of a running rate limit service, followed by /PID and /REDIS-PID to measure their CPU")
 	flag.StringVar(&o.peer, "peer", "", "the same for another service to compare with")
 	flag.StringVar(&o.traffic, "traffic", traffic.Plain.Name, "the traffic for -target and -peer")
 	flag.IntVar(&o.load.callers, "callers", 64, "the number of callers of -target and -peer")
 	flag.Float64Var(&o.load.rate, "rate", 0, "calls per second to -target and -peer; 0 makes a closed loop")
-	flag.IntVar(&o.bounds.rounds, "rounds", 5, "the number of turns of each subject of a section")
-	flag.DurationVar(&o.bounds.span, "span", 1200*time.Millisecond, "the duration of a turn")
+	flag.IntVar(&o.bounds.rounds, "rounds", 9, "the number of turns of each subject of a section; at most 3 if no goal needs its ratios")
+	flag.DurationVar(&o.bounds.span, "span", 450*time.Millisecond, "the duration of a turn")
 	flag.StringVar(&o.constant, "constant", "", "only serve constant answers at GRPC-ADDR,HTTP-ADDR")
 	flag.StringVar(&o.like, "like", "", "with -constant, add the headers of the answer at this URL to HTTP answers")
 	flag.Parse()
@@ -74,14 +76,14 @@ func (o *options) run(ctx context.Context) error {
 		calls, web, _ := strings.Cut(o.constant, ",")
 		return serveConstant(ctx, calls, web, o.like)
 	}
-	if o.short {
-		o.bounds = bounds{rounds: 3, span: 500 * time.Millisecond}
+	if o.report.Short {
+		o.bounds = bounds{rounds: 2, span: 200 * time.Millisecond}
 	}
 	o.bounds.warmUp = o.bounds.span / 2
 	if o.target != "" || o.peer != "" {
 		return o.compare(ctx)
 	}
-	only, err := regexp.Compile(o.only)
+	only, err := o.report.Chosen()
 	if err != nil {
 		return err
 	}

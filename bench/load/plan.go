@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
-	"time"
+	"slices"
 
-	"github.com/koalagate/koalagate/bench/origin"
 	"github.com/koalagate/koalagate/bench/resp"
 	"github.com/koalagate/koalagate/bench/stats"
 	"github.com/koalagate/koalagate/bench/traffic"
@@ -31,22 +29,28 @@ const (
 
 // run is one run of all sections.
 type run struct {
-	*report
-	scene  *scene
-	only   *regexp.Regexp
-	bounds bounds
+	*results
+	scene    *scene
+	only     *regexp.Regexp
+	promised bounds // of sections with promises
+	others   bounds
 	// base instances, with default settings.
 	constant, same, memory, redis, peer *instance
 	// asPeer is koalagate in the place of envoyproxy/ratelimit, with the same limits.
 	asPeer *instance
 	incrs  []float64
-	busy   string // the load average before the run
+	// identities of which the memory is measured, and entries of a long word list.
+	identities, entries int
 }
 
-// all measures everything and writes the report.
+// all measures everything.
 func (o *options) all(ctx context.Context, s *scene, only *regexp.Regexp) error {
-	start := time.Now()
-	r := &run{report: newReport(os.Stdout), scene: s, only: only, bounds: o.bounds, busy: origin.Load()}
+	r := &run{results: newResults(o.report.Begin()), scene: s, only: only, promised: o.bounds, others: o.bounds}
+	r.others.rounds = min(r.others.rounds, othersRounds)
+	r.identities, r.entries = traffic.Identities, 10_000_000
+	if o.report.Short {
+		r.identities, r.entries = traffic.Identities/4, 100_000
+	}
 	if err := r.open(o.ratelimit); err != nil {
 		return err
 	}
@@ -55,17 +59,18 @@ func (o *options) all(ctx context.Context, s *scene, only *regexp.Regexp) error 
 			return err
 		}
 	}
-	goals := r.goals()
-	fmt.Print(goals)
-	if o.output == "" {
-		return nil
+	if err := r.beside(ctx, o.before); err != nil {
+		return err
 	}
+	r.compared()
+	incr := stats.Of(r.incrs)
+	r.FigureIn(" µs", "a plain INCR, 64 in a pipeline, CPU of Redis", &incr)
 	state, err := resp.StateOf(ctx, r.redis.redisAddress)
 	if err != nil {
 		return err
 	}
-	text := head(ctx, state.Version, r, time.Since(start)) + goals + r.text.String()
-	return os.WriteFile(o.output, []byte(text), 0o644) //nolint:gosec // a public report
+	r.Programs = []string{"Redis " + state.Version}
+	return o.report.End(r.Part)
 }
 
 // open starts the instances that most sections need.
@@ -102,7 +107,11 @@ func (r *run) section(ctx context.Context, s *section) error {
 	if err := r.calibrate(ctx); err != nil {
 		return err
 	}
-	all, err := s.measure(ctx, r.bounds)
+	b := r.others
+	if s.promised {
+		b = r.promised
+	}
+	all, err := s.measure(ctx, b)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
@@ -111,16 +120,13 @@ func (r *run) section(ctx context.Context, s *section) error {
 }
 
 func (r *run) calibrate(ctx context.Context) error {
-	incr, err := calibrate(ctx, r.redis.redisAddress, r.redis.redis, r.bounds.warmUp/2)
+	incr, err := calibrate(ctx, r.redis.redisAddress, r.redis.redis, r.promised.warmUp/2)
 	if err != nil {
 		return fmt.Errorf("calibrating with INCR: %w", err)
 	}
-	r.incrs = append(r.incrs, incr.Seconds())
+	r.incrs = append(r.incrs, 1e6*incr.Seconds())
 	return nil
 }
-
-// incr returns the median CPU time of a plain INCR on this Redis, in seconds.
-func (r *run) incr() float64 { return stats.Of(r.incrs).Median }
 
 // rateLimits returns the rate limit services that support this traffic.
 func (r *run) rateLimits(t traffic.Kind) []*subject {
@@ -157,12 +163,17 @@ const (
 	authRequestTwoFull = authRequestSection + ", two limits, refused"
 )
 
+// isPromised reports whether goals or pages refer to traffic at the rate limit service.
+func isPromised(t traffic.Kind) bool {
+	return slices.Contains([]string{traffic.OneCounter.Name, traffic.Leased.Name, traffic.Plain.Name, traffic.Four.Name, traffic.FourOfOne.Name}, t.Name)
+}
+
 func (r *run) rateLimit(ctx context.Context) error {
-	r.print("\n## The rate limit service\n")
+	r.Chapter("The rate limit service", "")
 	var failed []error
 	for _, t := range kinds {
 		failed = append(failed, r.section(ctx, &section{
-			name: rateLimitSection + t.Name, traffic: t, load: load{callers: manyCallers}, subjects: r.rateLimits(t),
+			name: rateLimitSection + t.Name, promised: isPromised(t), traffic: t, load: load{callers: manyCallers}, subjects: r.rateLimits(t),
 		}))
 	}
 	failed = append(failed, r.section(ctx, &section{
@@ -174,8 +185,8 @@ func (r *run) rateLimit(ctx context.Context) error {
 		}))
 	}
 	for _, s := range []section{
-		{name: beforeAttack, traffic: traffic.Plain, load: load{callers: manyCallers, rate: 800}},
-		{name: onTop, traffic: traffic.Attack, load: load{callers: 256, rate: 8_000}},
+		{name: beforeAttack, promised: true, traffic: traffic.Plain, load: load{callers: manyCallers, rate: 800}},
+		{name: onTop, promised: true, traffic: traffic.Attack, load: load{callers: 256, rate: 8_000}},
 		{name: equalRate + traffic.Plain.Name, traffic: traffic.Plain, load: load{callers: 256, rate: 4_000}},
 		{name: equalRate + traffic.Attack.Name, traffic: traffic.Attack, load: load{callers: 256, rate: 4_000}},
 	} {
@@ -186,27 +197,27 @@ func (r *run) rateLimit(ctx context.Context) error {
 }
 
 func (r *run) doors(ctx context.Context) error {
-	r.print("\n## The other doors\n")
+	r.Chapter("The other doors", "")
 	many := load{callers: manyCallers}
 	nginxAsks := func(i *instance) *subject { return i.web(authRequest) }
 	three := func(door func(*instance) *subject) []*subject {
 		return []*subject{door(r.constant), door(r.memory), door(r.redis)}
 	}
 	return errors.Join(
-		r.section(ctx, &section{authorizationSection, traffic.Plain, many, three((*instance).authorization)}),
-		r.section(ctx, &section{authorizationFour, traffic.FourOfOne, many, three((*instance).authorization)}),
-		r.section(ctx, &section{authRequestSection, traffic.Plain, many, append(three(nginxAsks), nginxAsks(r.same))}),
-		r.section(ctx, &section{authRequestTwo, traffic.TwoOfOne, many, three(nginxAsks)}),
-		r.section(ctx, &section{authRequestTwoFull, traffic.TwoFull, many, three(nginxAsks)[1:]}),
-		r.section(ctx, &section{authRequestAlone, traffic.Plain, load{callers: 1}, []*subject{nginxAsks(r.same), nginxAsks(r.memory), nginxAsks(r.constant)}}),
-		r.section(ctx, &section{koalaSection, traffic.Plain, many, three(func(i *instance) *subject { return i.web(koalaBrowse) })}),
+		r.section(ctx, &section{name: authorizationSection, traffic: traffic.Plain, load: many, subjects: three((*instance).authorization)}),
+		r.section(ctx, &section{name: authorizationFour, traffic: traffic.FourOfOne, load: many, subjects: three((*instance).authorization)}),
+		r.section(ctx, &section{name: authRequestSection, traffic: traffic.Plain, load: many, subjects: append(three(nginxAsks), nginxAsks(r.same))}),
+		r.section(ctx, &section{name: authRequestTwo, traffic: traffic.TwoOfOne, load: many, subjects: three(nginxAsks)}),
+		r.section(ctx, &section{name: authRequestTwoFull, traffic: traffic.TwoFull, load: many, subjects: three(nginxAsks)[1:]}),
+		r.section(ctx, &section{name: authRequestAlone, promised: true, traffic: traffic.Plain, load: load{callers: 1}, subjects: []*subject{nginxAsks(r.same), nginxAsks(r.memory), nginxAsks(r.constant)}}),
+		r.section(ctx, &section{name: koalaSection, traffic: traffic.Plain, load: many, subjects: three(func(i *instance) *subject { return i.web(koalaBrowse) })}),
 	)
 }
 
 // stores measures the stores without a service. The column of the service contains the
 // cost of store and callers together, because they are one process.
 func (r *run) stores(ctx context.Context) error {
-	r.print("\n## The stores alone\n")
+	r.Chapter("The stores alone", "")
 	var failed []error
 	for _, t := range []traffic.Kind{traffic.Plain, traffic.Four, traffic.Methods, traffic.Attack} {
 		memory := memory.New(memory.Options{})
@@ -215,7 +226,7 @@ func (r *run) stores(ctx context.Context) error {
 			return err
 		}
 		failed = append(failed, r.section(ctx, &section{
-			name: storesSection + t.Name, traffic: t, load: load{callers: manyCallers},
+			name: storesSection + t.Name, promised: t.Name == traffic.Plain.Name || t.Name == traffic.Attack.Name, traffic: t, load: load{callers: manyCallers},
 			subjects: []*subject{bare("in process", memory, 0, ""), bare(bareRedis, redis, r.redis.redis, r.redis.redisAddress)},
 		}), redis.Close())
 		memory.Close()

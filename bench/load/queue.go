@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/koalagate/koalagate/bench/report"
 	"github.com/koalagate/koalagate/bench/resp"
 	"github.com/koalagate/koalagate/bench/stats"
 	"github.com/koalagate/koalagate/e2e"
@@ -53,7 +54,8 @@ func (r *run) queue(ctx context.Context) error {
 	}
 	defer q.app.Close()
 	var told, arrived, margins, errs []float64
-	for round := range r.bounds.rounds {
+	rounds := r.others.rounds
+	for round := range rounds {
 		turns, inexact, err := q.told(ctx, fmt.Sprintf("/told-%d", round))
 		if err != nil {
 			return fmt.Errorf("%s: %w", queueSection, err)
@@ -68,12 +70,18 @@ func (r *run) queue(ctx context.Context) error {
 			margins = append(margins, milliseconds(at.Sub(times[0])-time.Duration(i)*queueStep))
 		}
 	}
-	r.print("\n## %s\n\n", queueSection)
-	r.print("`token` with `time=1; count=5; burst=1; wait=3`, %d concurrent requests in each of %d rounds, half of them to each of two instances with one Redis: turns are %v apart.\n\n", queueCallers, r.bounds.rounds, queueStep)
-	r.print("| | ms apart |\n| --- | --- |\n")
-	r.print("| turns that the instances report (`Wait_ms`), by Redis's clock, each ± %.1f ms | %s |\n", slices.Max(errs), stats.Of(told))
-	r.print("| requests that reach the application, through Envoy and nginx | %s |\n", stats.Of(arrived))
-	r.print("\nNo request was refused. The requests reached the application at least %.1f ms after the earliest time that their turns could have.\n", slices.Min(margins))
+	t := report.Table{Columns: []string{"turns", "ms apart"}, Rows: [][]string{
+		{"that the instances report", stats.Of(told).String()},
+		{"of requests that reach the application, through Envoy and nginx", stats.Of(arrived).String()},
+	}}
+	r.Add(report.Section{
+		Name: queueSection, Chapter: true, Tables: []report.Table{t},
+		Text: fmt.Sprintf("`token` with `time=1; count=5; burst=1; wait=3`, %d concurrent requests in each of %d rounds, half of them to each of two instances with one Redis: turns are %v apart.", queueCallers, rounds, queueStep),
+		Note: fmt.Sprintf("The instances report turns (`Wait_ms`) by Redis's clock, each ± %.1f ms. No request was refused. The requests reached the application at least %.1f ms after the earliest time that their turns could have.", slices.Max(errs), slices.Min(margins)),
+	})
+	turns, requests := stats.Of(told), stats.Of(arrived)
+	r.FigureIn(" ms", "a queue of two instances, distance of turns by Redis's clock", &turns)
+	r.FigureIn(" ms", "a queue of two instances, distance of requests at the application", &requests)
 	if slices.Min(margins) < 0 {
 		return fmt.Errorf("%s: a request reached the application %.1f ms before its turn", queueSection, -slices.Min(margins))
 	}

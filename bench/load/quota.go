@@ -37,7 +37,7 @@ const quotaRequest = "GET /?%s HTTP/1.1\r\nHost: gate\r\nX-Tenant: acme\r\n\r\n"
 // quotas measures what the filters of Envoy cost that have koalagate limit requests: one asks
 // about each, the other decides by itself. Another listener of Envoy answers the requests that it admits.
 func (r *run) quotas(ctx context.Context) error {
-	r.print("\n## Gateways that decide by themselves\n")
+	r.Chapter("Gateways that decide by themselves", "")
 	if !r.only.MatchString(quotaSection) {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (r *run) quotas(ctx context.Context) error {
 	if err := os.WriteFile(rules, []byte(quotaRules), 0o600); err != nil {
 		return err
 	}
-	s := section{name: quotaSection, traffic: traffic.OneCounter, load: load{callers: manyCallers}}
+	s := section{name: quotaSection, promised: true, traffic: traffic.OneCounter, load: load{callers: manyCallers}}
 	for _, one := range []struct{ name, filter string }{{limitFilter, limitConfig}, {quotaFilter, quotaConfig}, {noFilter, ""}} {
 		i, err := r.scene.koalagateOf(r.scene.binary, rules, one.name, true)
 		if err != nil {
@@ -72,14 +72,12 @@ func (r *run) quotas(ctx context.Context) error {
 
 func portOf(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
 
-// goalsOfQuotas returns the goals of quotas.
-func (r *run) goalsOfQuotas() []goal {
+// comparedQuotas adds what the filters of Envoy cost.
+func (r *run) comparedQuotas() {
 	of := func(name string) *figures { return r.figures(quotaSection, name) }
-	return []goal{
-		{what: "Envoy with the quota filter, requests/s relative to none", got: ratio(of(quotaFilter), of(noFilter), rate), must: 0.9, more: 0.95},
-		{what: "… with the rate limit filter", got: ratio(of(limitFilter), of(noFilter), rate)},
-		{what: "the quota filter, service and Redis CPU per request relative to the rate limit filter", got: ratio(of(quotaFilter), of(limitFilter), totalCPU), must: 0.02, more: 0.01, atMost: true},
-	}
+	r.Figure("Envoy with the quota filter, requests/s relative to none", ratio(of(quotaFilter), of(noFilter), rate))
+	r.Figure("Envoy with the rate limit filter, requests/s relative to none", ratio(of(limitFilter), of(noFilter), rate))
+	r.Figure("the quota filter, service and Redis CPU per request relative to the rate limit filter", ratio(of(quotaFilter), of(limitFilter), totalCPU))
 }
 
 // quotaEnvoy is the configuration of Envoy, with a filter, and the ports of the application, of

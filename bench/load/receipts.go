@@ -23,11 +23,11 @@ const (
 // receipts measures what receipts cost at the rate limit service with Redis. A call of the
 // last subject is a take and its settlement.
 func (r *run) receipts(ctx context.Context) error {
-	r.print("\n## Receipts\n")
+	r.Chapter("Receipts", "")
 	if !r.only.MatchString(receiptsSection) {
 		return nil
 	}
-	s := section{name: receiptsSection, traffic: traffic.Plain, load: load{callers: manyCallers}}
+	s := section{name: receiptsSection, promised: true, traffic: traffic.Plain, load: load{callers: manyCallers}}
 	for _, name := range []string{noReceipt, withReceipt, andSettled} {
 		i, err := r.scene.koalagate(name, true)
 		if err != nil {
@@ -66,15 +66,13 @@ func askSettled(ctx context.Context, address string, callers int, settles bool) 
 	})
 }
 
-// goalsOfReceipts returns the goals of receipts.
-func (r *run) goalsOfReceipts() []goal {
+// comparedReceipts adds what receipts cost.
+func (r *run) comparedReceipts() {
 	of := func(name string) *figures { return r.figures(receiptsSection, name) }
 	settling := ratio(of(andSettled), of(withReceipt), totalCPU)
 	if settling != nil {
 		settling = &stats.Value{Median: settling.Median - 1, Least: settling.Least - 1, Most: settling.Most - 1}
 	}
-	return []goal{
-		{what: "a take with a receipt, service and Redis CPU relative to one without", got: ratio(of(withReceipt), of(noReceipt), totalCPU), must: 1.5, more: 1.3, atMost: true},
-		{what: "… its settlement, relative to the take", got: settling, must: 1.2, more: 1, atMost: true},
-	}
+	r.Figure("a take with a receipt, service and Redis CPU relative to one without", ratio(of(withReceipt), of(noReceipt), totalCPU))
+	r.Figure("a settlement, service and Redis CPU relative to its take", settling)
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"sync"
 
+	"github.com/koalagate/koalagate/bench/report"
 	"github.com/koalagate/koalagate/bench/resp"
 	"github.com/koalagate/koalagate/bench/traffic"
 	"github.com/koalagate/koalagate/internal/store/memory"
@@ -14,8 +16,8 @@ import (
 
 // sizing measures the resources that operators must provide.
 func (r *run) sizing(ctx context.Context) error {
-	r.print("\n## Sizing\n")
-	return errors.Join(r.memoryOfIdentities(ctx), r.network(ctx))
+	r.Chapter("Sizing", "")
+	return errors.Join(r.memoryOfIdentities(ctx), r.network(ctx), r.starts(ctx))
 }
 
 // network measures the bytes per decision between the gateway and a door.
@@ -24,7 +26,7 @@ func (r *run) network(ctx context.Context) error {
 	if !r.only.MatchString(name) {
 		return nil
 	}
-	r.print("\n### %s\n\nBytes on persistent connections, without TCP and IP.\n\n| door | traffic | to the door | from the door |\n| --- | --- | --- | --- |\n", name)
+	t := report.Table{Columns: []string{"door", "to the door", "from the door"}}
 	for _, one := range []struct {
 		door    string
 		subject *subject
@@ -38,11 +40,14 @@ func (r *run) network(ctx context.Context) error {
 		{"Koala's API", r.memory.web(koalaBrowse), traffic.Plain},
 	} {
 		var w wire
-		if err := askOnce(w.counting(ctx), one.subject, one.traffic); err != nil {
+		if err := askOnce(w.counting(ctx), one.subject, one.traffic, r.identities); err != nil {
 			return fmt.Errorf("%s: %w", one.door, err)
 		}
-		r.print("| %s | %s | %d | %d |\n", one.door, one.traffic.Name, w.out.Load()/traffic.Identities, w.in.Load()/traffic.Identities)
+		t.Rows = append(t.Rows, []string{
+			one.door + ", " + one.traffic.Name, strconv.FormatInt(w.out.Load()/int64(r.identities), 10), strconv.FormatInt(w.in.Load()/int64(r.identities), 10),
+		})
 	}
+	r.Add(report.Section{Name: name, Text: "Bytes on persistent connections, without TCP and IP.", Tables: []report.Table{t}})
 	return nil
 }
 
@@ -67,24 +72,25 @@ func (r *run) memoryOfIdentities(ctx context.Context) error {
 	if !r.only.MatchString(name) {
 		return nil
 	}
-	r.print("\n### %s\n\nIncluding the key and its share of the tables.\n\n| rule | Redis, bytes | in process, bytes |\n| --- | --- | --- |\n", name)
+	table := report.Table{Columns: []string{"rule", "Redis", "in process"}}
 	for _, m := range memories {
 		t := traffic.Kind{Name: m.what, Request: traffic.Many(m.name)}
-		inRedis, err := memoryInRedis(ctx, r.redis, t, m.hits)
+		inRedis, err := memoryInRedis(ctx, r.redis, t, m.hits, r.identities)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.what, err)
 		}
-		here, err := memoryInProcess(ctx, t, m.hits)
+		here, err := memoryInProcess(ctx, t, m.hits, r.identities)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.what, err)
 		}
-		r.print("| %s | %.0f | %.0f |\n", m.what, inRedis, here)
+		table.Rows = append(table.Rows, []string{m.what, fmt.Sprintf("%.0f", inRedis), fmt.Sprintf("%.0f", here)})
 	}
+	r.Add(report.Section{Name: name, Text: "Bytes, including the key and its share of the tables.", Tables: []report.Table{table}})
 	return nil
 }
 
 // memoryInRedis returns the bytes per identity in Redis.
-func memoryInRedis(ctx context.Context, i *instance, t traffic.Kind, hits int) (float64, error) {
+func memoryInRedis(ctx context.Context, i *instance, t traffic.Kind, hits, identities int) (float64, error) {
 	// Keys of other sections could expire during the measurement.
 	c, err := resp.Dial(ctx, i.redisAddress)
 	if err != nil {
@@ -99,31 +105,31 @@ func memoryInRedis(ctx context.Context, i *instance, t traffic.Kind, hits int) (
 		return 0, err
 	}
 	for range hits {
-		if err := askOnce(ctx, i.rateLimit(), t); err != nil {
+		if err := askOnce(ctx, i.rateLimit(), t, identities); err != nil {
 			return 0, err
 		}
 	}
 	after, err := resp.StateOf(ctx, i.redisAddress)
-	return float64(after.Memory-before.Memory) / traffic.Identities, err
+	return float64(after.Memory-before.Memory) / float64(identities), err
 }
 
 // memoryInProcess returns the bytes per identity in the in-process store.
-func memoryInProcess(ctx context.Context, t traffic.Kind, hits int) (float64, error) {
+func memoryInProcess(ctx context.Context, t traffic.Kind, hits, identities int) (float64, error) {
 	m := memory.New(memory.Options{})
 	defer m.Close()
 	before := heap()
 	for range hits {
-		if err := askOnce(ctx, bare("in process", m, 0, ""), t); err != nil {
+		if err := askOnce(ctx, bare("in process", m, 0, ""), t, identities); err != nil {
 			return 0, err
 		}
 	}
 	after := heap()
 	runtime.KeepAlive(m)
-	return float64(after-before) / traffic.Identities, nil
+	return float64(after-before) / float64(identities), nil
 }
 
-// askOnce makes one call for every identity.
-func askOnce(ctx context.Context, s *subject, t traffic.Kind) error {
+// askOnce makes one call for each of the first identities.
+func askOnce(ctx context.Context, s *subject, t traffic.Kind, identities int) error {
 	const callers = 50 // of which the identities are a multiple
 	asks, end, err := s.open(ctx, t, callers)
 	if err != nil {
@@ -134,7 +140,7 @@ func askOnce(ctx context.Context, s *subject, t traffic.Kind) error {
 	var running sync.WaitGroup
 	for i := range asks {
 		running.Go(func() {
-			for range traffic.Identities / callers {
+			for range identities / callers {
 				if _, err := asks[i](ctx); err != nil {
 					failed[i] = err
 					return
@@ -146,8 +152,9 @@ func askOnce(ctx context.Context, s *subject, t traffic.Kind) error {
 	return errors.Join(failed...)
 }
 
-// heap returns the memory in use after a garbage collection.
+// heap returns the memory in use after garbage collections: pools are emptied by the second.
 func heap() int64 {
+	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -34,7 +34,7 @@ const optimizationSection = "Without "
 // optimizations measures each of them separately: the service with its default settings,
 // and with this one switched off.
 func (r *run) optimizations(ctx context.Context) error {
-	r.print("\n## Effect of each optimization\n")
+	r.Chapter("Effect of each optimization", "")
 	for _, o := range optimizations {
 		name := optimizationSection + o.name
 		if !r.only.MatchString(name) {
@@ -53,7 +53,7 @@ func (r *run) optimizations(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = r.section(ctx, &section{name, o.traffic, o.load, []*subject{on.rateLimit(), off.rateLimit()}})
+		err = r.section(ctx, &section{name: name, promised: name == batchingSection, traffic: o.traffic, load: o.load, subjects: []*subject{on.rateLimit(), off.rateLimit()}})
 		if err != nil {
 			return fmt.Errorf("%s: %w", o.off, err)
 		}

@@ -1,8 +1,8 @@
 // Command operators measures what decisions notice of operators: the latency of paced checks
 // at an instance with one processor while each path of the admin API gets its largest and
-// worst input, next to a calm instance.
+// worst input, next to a calm instance. `make bench` runs it, too.
 //
-//	go run ./bench/operators [-o docs/reports/bench-operators.md] [-span DURATION]
+//	go run ./bench/operators [-short] [-only REGEXP] [-rounds N] [-span DURATION]
 //
 // All programs listen on loopback, share the machine, and stop with this one.
 package main
@@ -17,17 +17,15 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"regexp"
-	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/koalagate/koalagate/bench/origin"
 	"github.com/koalagate/koalagate/bench/process"
+	"github.com/koalagate/koalagate/bench/report"
 	"github.com/koalagate/koalagate/bench/stage"
+	"github.com/koalagate/koalagate/bench/stats"
 	"github.com/koalagate/koalagate/e2e"
 )
 
@@ -35,23 +33,27 @@ const (
 	many    = 10_000               // rules
 	pace    = 5 * time.Millisecond // between two checks
 	askers  = 3                    // that ask the same at a time
-	goal    = 1.5                  // times of the calm 99th percentile
 	maxWait = 10 * time.Second
+
+	neighbors = 5 // questions that follow a calm turn, with which each is compared
 )
 
 func main() {
-	output := flag.String("o", "", "write the report to this `FILE`")
-	span := flag.Duration("span", 5*time.Second, "the duration of each measurement")
-	only := flag.String("only", "", "a regular expression for the names of questions")
+	options := report.Flags()
+	span := flag.Duration("span", 450*time.Millisecond, "the duration of a turn")
+	rounds := flag.Int("rounds", 9, "the number of turns with and without each question")
 	name := flag.String("ask", "", "only repeat the question with this name, which the instance of -state gets")
 	state := flag.String("state", "", "the instance to ask, as JSON")
 	flag.Parse()
+	if options.Short {
+		*rounds, *span = 1, 300*time.Millisecond
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var err error
 	if *state != "" {
 		err = ask(ctx, *state, *name)
 	} else {
-		err = run(ctx, *output, *only, *span)
+		err = run(ctx, options, *rounds, *span)
 	}
 	stop()
 	if err != nil {
@@ -60,8 +62,8 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, output, only string, span time.Duration) (err error) {
-	chosen, err := regexp.Compile(only)
+func run(ctx context.Context, options *report.Options, rounds int, span time.Duration) (err error) {
+	chosen, err := options.Chosen()
 	if err != nil {
 		return err
 	}
@@ -74,49 +76,57 @@ func run(ctx context.Context, output, only string, span time.Duration) (err erro
 	if err != nil {
 		return err
 	}
-	busy := origin.Load()
-	var rows strings.Builder
+	p := options.Begin()
+	p.Chapter("Questions of operators", fmt.Sprintf(`One caller of %s makes a check every %v at an instance with GOMAXPROCS=1, %d rules and
+counters in Redis, while %d callers of the admin API repeat the largest and worst input of
+one path ([bounds.md](../bounds.md)). All programs share the machine; operators run at a lower
+priority. A turn without these callers
+precedes turns of five questions, in %d rounds. Turns take %v.`, "`/v1/auth-request`", pace, many, askers, rounds, span))
 	if _, err := measure(ctx, k, nil, span); err != nil { // warms up
 		return err
 	}
-	for _, q := range k.Questions() {
-		if !chosen.MatchString(q.Name) {
-			continue
+	questions := slices.DeleteFunc(k.Questions(), func(q e2e.AdminQuestion) bool { return !chosen.MatchString(q.Name) })
+	calm, asked := make([]latencies, len(questions)), make([]latencies, len(questions))
+	for range rounds {
+		var before [2]time.Duration
+		for i := range questions {
+			if i%neighbors == 0 {
+				if before, err = measure(ctx, k, nil, span); err != nil {
+					return err
+				}
+			}
+			got, err := measure(ctx, k, &questions[i], span)
+			if err != nil {
+				return fmt.Errorf("%s: %w", questions[i].Name, err)
+			}
+			calm[i].add(before)
+			asked[i].add(got)
 		}
-		calm, err := measure(ctx, k, nil, span)
-		if err != nil {
-			return err
-		}
-		asked, err := measure(ctx, k, &q, span)
-		if err != nil {
-			return fmt.Errorf("%s: %w", q.Name, err)
-		}
-		verdict, ratio := "met", float64(asked[1])/float64(calm[1])
-		if ratio > goal {
-			verdict = "**missed**"
-		}
-		fmt.Fprintf(&rows, "| %.34s | %.2f | %.2f | %.2f | %.2f | %.2f | %s |\n", q.Name, ms(calm[0]), ms(calm[1]), ms(asked[0]), ms(asked[1]), ratio, verdict)
 	}
-	text := fmt.Sprintf(`# What decisions notice of operators
-
-Written by %s at commit %s, %s, %s, %s/%s, %d × %s.
-
-One caller of %s makes a check every %v at an instance with GOMAXPROCS=1, %d rules and
-counters in Redis, while %d callers of the admin API repeat the largest and worst input of
-one path ([bounds.md](../bounds.md)). All programs share the machine; operators run at a lower
-priority. The load average was %s
-before the run: above 1 there was other load, and times are not reliable. Each line has %v
-without and %v with these callers. The goal is a 99th percentile within %g times of the calm one.
-
-| question | calm p50 ms | p99 | asked p50 ms | p99 | times | |
-| --- | --- | --- | --- | --- | --- | --- |
-%s`, "`go run ./bench/operators`", origin.Commit(ctx, "*.go", "*.lua", "go.mod"), time.Now().UTC().Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), origin.Processor(),
-		"`/v1/auth-request`", pace, many, askers, busy, span, span, goal, rows.String())
-	fmt.Print(text)
-	if output == "" {
-		return nil
+	t := report.Table{Columns: []string{"question", "calm p50", "calm p99", "asked p50", "asked p99", "p99 relative to calm"}}
+	var most *stats.Value
+	for i := range questions {
+		ratio := stats.Ratios(asked[i].p99, calm[i].p99)
+		if most == nil || ratio.Median > most.Median {
+			most = &ratio
+		}
+		t.Rows = append(t.Rows, slices.Concat([]string{fmt.Sprintf("%.34s", questions[i].Name)}, calm[i].medians(), asked[i].medians(), []string{ratio.String()}))
 	}
-	return os.WriteFile(output, []byte(text), 0o644) //nolint:gosec // a public report
+	p.Add(report.Section{Name: "Decisions while operators ask", Text: "Latencies in ms, medians of the turns.", Tables: []report.Table{t}})
+	p.Figure("an operator's question, p99 of decisions relative to none, question with the largest ratio", most)
+	return options.End(p)
+}
+
+// latencies are the median and the 99th percentile of each turn, in ms.
+type latencies struct{ p50, p99 []float64 }
+
+func (l *latencies) add(quantiles [2]time.Duration) {
+	l.p50 = append(l.p50, ms(quantiles[0]))
+	l.p99 = append(l.p99, ms(quantiles[1]))
+}
+
+func (l *latencies) medians() []string {
+	return []string{fmt.Sprintf("%.2f", stats.Of(l.p50).Median), fmt.Sprintf("%.2f", stats.Of(l.p99).Median)}
 }
 
 // ask repeats a question by several callers until ctx ends.

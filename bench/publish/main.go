@@ -2,9 +2,9 @@
 // long an upload takes, how long the version then takes to come into force, while the
 // command and the instance read the list, and the latency of decisions during both. All
 // programs run on loopback. The publishing command has the lowest priority, because it
-// usually runs on another machine.
+// usually runs on another machine. `make bench` runs it, too.
 //
-//	go run ./bench/publish [-size 50] [-uploads 10] [-rate 500] [-span 10s]
+//	go run ./bench/publish [-short] [-size 50] [-rounds 9] [-rate 500] [-span 1500ms]
 package main
 
 import (
@@ -26,24 +26,29 @@ import (
 	"sync"
 	"time"
 
-	"github.com/koalagate/koalagate/bench/origin"
+	"github.com/koalagate/koalagate/bench/report"
 	"github.com/koalagate/koalagate/bench/stage"
+	"github.com/koalagate/koalagate/bench/stats"
 )
 
 type options struct {
-	size    int // MB
-	uploads int
-	rate    float64 // calls per second
-	span    time.Duration
+	size   int     // MB
+	rounds int     // of calm and of an upload
+	rate   float64 // calls per second
+	span   time.Duration
+	report *report.Options
 }
 
 func main() {
-	var o options
+	o := options{report: report.Flags()}
 	flag.IntVar(&o.size, "size", 50, "the size of the word list in `MB`")
-	flag.IntVar(&o.uploads, "uploads", 10, "the number of uploads")
+	flag.IntVar(&o.rounds, "rounds", 9, "the number of uploads, and of the turns before them")
 	flag.Float64Var(&o.rate, "rate", 500, "calls per second")
-	flag.DurationVar(&o.span, "span", 10*time.Second, "how long to measure before the publish")
+	flag.DurationVar(&o.span, "span", 1500*time.Millisecond, "how long to measure before an upload")
 	flag.Parse()
+	if o.report.Short {
+		o.size, o.rounds, o.span = 5, 2, 500*time.Millisecond
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := o.run(ctx)
 	stop()
@@ -72,35 +77,56 @@ func (o *options) run(ctx context.Context) (err error) {
 		return err
 	}
 	list := words(o.size << 20 / wordSize)
-	var failed error
-	upload := func() {
-		for n := range o.uploads {
-			list[0] = byte('A' + n%26) // a new content
-			failed = errors.Join(failed, i.upload(ctx, list))
-		}
-	}
-	fmt.Printf("load average before: %s; %.0f calls per second\n\n", origin.Load(), o.rate)
-	fmt.Printf("| | took | calls | p50 | p99 | p99 relative to before |\n| --- | --- | --- | --- | --- | --- |\n")
-	var before times
-	for _, phase := range []struct {
-		name string
-		do   func()
-	}{
-		{"before", func() { <-time.After(o.span) }},
-		{fmt.Sprintf("%d uploads of %d MB", o.uploads, o.size), upload},
-		{"until the version is in force", func() { failed = errors.Join(failed, i.publish(ctx, list)) }},
-	} {
-		began := time.Now()
-		got, err := o.load(ctx, "http://"+k.HTTP+"/rule/take?act=post&uid=", phase.do)
-		if err := errors.Join(err, failed); err != nil {
+	url := "http://" + k.HTTP + "/rule/take?act=post&uid="
+	var before, during phases
+	for n := range o.rounds {
+		if err := before.add(o.load(ctx, url, func() error { return pause(ctx, o.span) })); err != nil {
 			return err
 		}
-		if before == nil {
-			before = got
+		list[0] = byte('A' + n%26) // a new content
+		if err := during.add(o.load(ctx, url, func() error { return i.upload(ctx, list) })); err != nil {
+			return err
 		}
-		fmt.Printf("| %s | %.1f s | %s | %.2f |\n", phase.name, time.Since(began).Seconds(), got, float64(got.quantile(0.99))/float64(before.quantile(0.99)))
 	}
-	return nil
+	var after phases
+	if err := after.add(o.load(ctx, url, func() error { return i.publish(ctx, list) })); err != nil {
+		return err
+	}
+	p := o.report.Begin()
+	p.Chapter("Publishing", fmt.Sprintf(`%.0f calls per second to an instance with Redis, while a word list of %d MB is uploaded %d times, and then
+rules with it are published. Instance, Redis, callers and the publishing command, which has
+the lowest priority, share the machine.`, o.rate, o.size, o.rounds))
+	p.Add(report.Section{Name: "Decisions during a publish", Text: "Medians of the turns.", Tables: []report.Table{{
+		Columns: []string{"", "took s", "p50 ms", "p99 ms"},
+		Rows:    [][]string{before.row("before"), during.row("an upload"), after.row("until the version is in force")},
+	}}})
+	ratio := stats.Ratios(during.p99, before.p99)
+	p.Figure("an upload of a large word list, p99 of decisions relative to none", &ratio)
+	return o.report.End(p)
+}
+
+// phases are the turns of one phase: their durations in s, and the latencies of calls in ms.
+type phases struct{ took, p50, p99 []float64 }
+
+// add adds a turn.
+func (p *phases) add(took time.Duration, calls times, err error) error {
+	p.took = append(p.took, took.Seconds())
+	p.p50 = append(p.p50, 1000*calls.quantile(0.5).Seconds())
+	p.p99 = append(p.p99, 1000*calls.quantile(0.99).Seconds())
+	return err
+}
+
+func (p *phases) row(name string) []string {
+	return []string{name, fmt.Sprintf("%.1f", stats.Of(p.took).Median), fmt.Sprintf("%.2f", stats.Of(p.p50).Median), fmt.Sprintf("%.2f", stats.Of(p.p99).Median)}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // instance is the instance that a version is published to.
@@ -178,13 +204,9 @@ func (t times) quantile(q float64) time.Duration {
 	return t[min(int(q*float64(len(t))), len(t)-1)]
 }
 
-func (t times) String() string {
-	return fmt.Sprintf("%d | %v | %v", len(t), t.quantile(0.5).Round(10*time.Microsecond), t.quantile(0.99).Round(10*time.Microsecond))
-}
-
-// load makes calls at a fixed rate while f runs. The time of a call begins when it is due,
-// so that a slow answer delays those behind it.
-func (o *options) load(ctx context.Context, url string, f func()) (times, error) {
+// load makes calls at a fixed rate while f runs, and returns how long it took. The time of a
+// call begins when it is due, so that a slow answer delays those behind it.
+func (o *options) load(ctx context.Context, url string, f func() error) (time.Duration, times, error) {
 	const callers = 32
 	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: callers}}
 	defer client.CloseIdleConnections()
@@ -207,12 +229,13 @@ func (o *options) load(ctx context.Context, url string, f func()) (times, error)
 			}
 		})
 	}
-	f()
+	err := f()
+	took := time.Since(start)
 	cancel()
 	group.Wait()
 	all := slices.Concat(parts...)
 	slices.Sort(all)
-	return all, errors.Join(failed...)
+	return took, all, errors.Join(append(failed, err)...)
 }
 
 func call(ctx context.Context, client *http.Client, url string) error {

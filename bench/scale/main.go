@@ -1,8 +1,8 @@
 // Command scale measures how far instances with one Redis go, and with a Redis Cluster of
-// three nodes: decisions per second of 1, 2, 4 and 8 instances, and what a decision costs
-// Redis, with and without leases. It writes a report.
+// three nodes: decisions per second of 1, 4 and 8 instances, and what a decision costs
+// Redis, with and without leases. `make bench` runs it, too.
 //
-//	go run ./bench/scale [-o docs/reports/bench-scale.md] [-short] [-only REGEXP]
+//	go run ./bench/scale [-short] [-only REGEXP]
 //
 // An instance is a process with a koalagate.Gate and 32 callers, so that no gateway and no
 // gRPC takes the processors that Redis needs. All programs listen on loopback, and stop
@@ -16,30 +16,29 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"regexp"
 	"syscall"
 	"time"
+
+	"github.com/koalagate/koalagate/bench/report"
 )
 
 // options contains the command line.
 type options struct {
-	output, only string
-	rounds       int
-	span         time.Duration
+	report *report.Options
+	rounds int
+	span   time.Duration
+	sizes  []int // of fleets
 }
 
 func main() {
-	var o options
+	o := options{report: report.Flags(), sizes: []int{1, 4, 8}}
 	redis := flag.String("instance", "", "only be an instance with the Redis at this `URL`")
 	rules := flag.String("rules", "", "the rule file of the instance")
-	short := flag.Bool("short", false, "measure briefly and roughly, for development")
-	flag.StringVar(&o.output, "o", "", "write the report to this `FILE`")
-	flag.StringVar(&o.only, "only", "", "a regular expression for names such as `one Redis, hot, 4`")
 	flag.IntVar(&o.rounds, "rounds", 3, "the number of turns of each measurement")
-	flag.DurationVar(&o.span, "span", 1500*time.Millisecond, "the duration of a turn")
+	flag.DurationVar(&o.span, "span", 500*time.Millisecond, "the duration of a turn")
 	flag.Parse()
-	if *short {
-		o.rounds, o.span = 1, 500*time.Millisecond
+	if o.report.Short {
+		o.rounds, o.span, o.sizes = 1, 200*time.Millisecond, []int{1, modelSize}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var err error
@@ -55,9 +54,9 @@ func main() {
 	}
 }
 
-// run measures everything and writes the report.
+// run measures everything.
 func (o *options) run(ctx context.Context) error {
-	only, err := regexp.Compile(o.only)
+	only, err := o.report.Chosen()
 	if err != nil {
 		return err
 	}
@@ -70,10 +69,10 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := newReport(ctx, o)
+	r := o.begin()
 	err = s.all(ctx, o, only, r)
-	if err = errors.Join(err, s.stage.Close()); err != nil || o.output == "" {
+	if err = errors.Join(err, s.stage.Close()); err != nil {
 		return err
 	}
-	return os.WriteFile(o.output, r.text.Bytes(), 0o644) //nolint:gosec // a public report
+	return o.report.End(r.Part)
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"math"
+
+	"github.com/koalagate/koalagate/bench/report"
 )
 
 // The assumptions of the model.
@@ -25,26 +27,23 @@ type base struct {
 }
 
 // model adds what a fleet needs for modelRate.
-func (r *report) model() {
+func (r *results) model() {
 	if len(r.bases) == 0 {
 		return
 	}
-	r.print(`
-## %s decisions per second, on paper
-
-From the figures of %d instances with one Redis above. Every processor and every Redis is %.0f %%
-busy. The service takes %d µs per call for gRPC and the decision. One counter has one node.
-
-| traffic | | processors of Go programs | processors of the service | Redis |
-| --- | --- | --- | --- | --- |
-`, thousands(modelRate), modelSize, 100*modelBusy, serviceCPU)
+	t := report.Table{Columns: []string{"traffic", "processors of Go programs", "processors of the service", "Redis"}}
 	for _, b := range r.bases {
-		with := "without leases"
+		with := ", without leases"
 		if b.leases {
-			with = "`lease=5%`"
+			with = ", `lease=5%`"
 		}
-		r.print("| %s | %s | %s | %s | %s |\n", b.traffic.name, with, processors(b.instances), processors(serviceCPU), b.servers())
+		t.Rows = append(t.Rows, []string{b.traffic.name + with, processors(b.instances), processors(serviceCPU), b.servers()})
 	}
+	r.Add(report.Section{
+		Name: thousands(modelRate) + " decisions per second, on paper", Tables: []report.Table{t},
+		Text: fmt.Sprintf(`From the figures of %d instances with one Redis above. Every processor and every Redis is %.0f %%
+busy. The service takes %d µs per call for gRPC and the decision. One counter has one node.`, modelSize, 100*modelBusy, serviceCPU),
+	})
 }
 
 // processors returns the number of processors that a decision of some µs needs.

@@ -39,7 +39,7 @@ func newScene(dir string) (*scene, error) {
 }
 
 // all measures everything that is selected.
-func (s *scene) all(ctx context.Context, o *options, only *regexp.Regexp, r *report) error {
+func (s *scene) all(ctx context.Context, o *options, only *regexp.Regexp, r *results) error {
 	for _, open := range []func(context.Context) (*backend, error){s.one, s.cluster} {
 		b, err := open(ctx)
 		if err != nil {
@@ -47,8 +47,8 @@ func (s *scene) all(ctx context.Context, o *options, only *regexp.Regexp, r *rep
 		}
 		for kind := range kinds {
 			for _, leases := range []bool{false, true} {
-				r.begin(b, &kinds[kind], leases)
-				for _, size := range []int{1, 2, 4, 8} {
+				section := b.section(&kinds[kind], leases)
+				for _, size := range o.sizes {
 					if !only.MatchString(fmt.Sprintf("%s, %s, %d", b.name, kinds[kind].name, size)) {
 						continue
 					}
@@ -56,10 +56,13 @@ func (s *scene) all(ctx context.Context, o *options, only *regexp.Regexp, r *rep
 					if err != nil {
 						return fmt.Errorf("%s, %s, %d instances: %w", b.name, kinds[kind].name, size, err)
 					}
-					r.add(size, samples)
+					section.Tables[0].Rows = append(section.Tables[0].Rows, row(size, samples))
 					if len(b.nodes) == 1 && size == modelSize {
 						r.bases = append(r.bases, base{&kinds[kind], leases, median(samples, instancesCPU), median(samples, redisCPU)})
 					}
+				}
+				if len(section.Tables[0].Rows) > 0 {
+					r.Add(*section)
 				}
 			}
 		}

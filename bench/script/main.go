@@ -2,7 +2,8 @@
 // another one, encode the same decisions in batches of 15: a proxy between each of them
 // and its Redis records the script calls. They are replayed against a redis-server per
 // version, alternately; what is compared is the CPU time of Redis per decision or, with
-// callgrind, its instructions, which other load on the machine does not change.
+// callgrind, its instructions, which other load on the machine does not change. `make bench`
+// runs it, too, for the CPU time of this commit.
 //
 //	go run ./bench/script [-earlier BINARY] [-only REGEXP] [-rounds N] [-batch N]
 //	go run ./bench/script -instructions [-earlier BINARY] [-update]
@@ -19,6 +20,7 @@ import (
 	"regexp"
 	"syscall"
 
+	"github.com/koalagate/koalagate/bench/report"
 	"github.com/koalagate/koalagate/e2e"
 )
 
@@ -30,6 +32,7 @@ const keptBatch = 15
 
 // options contains the command line.
 type options struct {
+	report               *report.Options
 	earlier              string
 	only                 *regexp.Regexp
 	rounds, passes       int
@@ -38,10 +41,8 @@ type options struct {
 }
 
 func main() {
-	var o options
-	var only string
+	o := options{report: report.Flags()}
 	flag.StringVar(&o.earlier, "earlier", "", "compare with this `BINARY` of another version of koalagate")
-	flag.StringVar(&only, "only", "", "a regular expression for the names of the scenes")
 	flag.IntVar(&o.rounds, "rounds", 9, "the number of turns of each version")
 	flag.IntVar(&o.passes, "passes", 25, "how often a turn replays the decisions")
 	flag.IntVar(&o.batch, "batch", keptBatch, "the decisions in a script call")
@@ -49,8 +50,11 @@ func main() {
 	flag.BoolVar(&o.instructions, "instructions", false, "count instructions with callgrind instead of CPU time")
 	flag.BoolVar(&o.update, "update", false, "with -instructions, keep the figures in "+figures)
 	flag.Parse()
+	if o.report.Short {
+		o.rounds, o.passes = 2, 5
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := o.run(ctx, only)
+	err := o.run(ctx)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench/script:", err)
@@ -58,14 +62,14 @@ func main() {
 	}
 }
 
-func (o *options) run(ctx context.Context, only string) (err error) {
-	if o.only, err = regexp.Compile(only); err != nil {
+func (o *options) run(ctx context.Context) (err error) {
+	if o.only, err = o.report.Chosen(); err != nil {
 		return err
 	}
 	if o.rounds < 1 || o.passes < 1 || o.batches < 2 || o.batch < 1 || o.batch > 64 {
 		return errors.New("want at least one round and pass, two batches, and batches of 1 to 64 decisions")
 	}
-	if o.update && (only != "" || o.batch != keptBatch) {
+	if o.update && (o.only.String() != "" || o.batch != keptBatch) {
 		return fmt.Errorf("-update keeps the figures of all scenes, with -batch %d", keptBatch)
 	}
 	dir, err := os.MkdirTemp("", "koalagate-script-")

@@ -7,7 +7,9 @@ import (
 	"os"
 	"strings"
 
+	"github.com/koalagate/koalagate/bench/report"
 	"github.com/koalagate/koalagate/bench/stats"
+	"github.com/koalagate/koalagate/bench/traffic"
 	"github.com/koalagate/koalagate/e2e"
 )
 
@@ -24,11 +26,12 @@ func (o *options) measure(ctx context.Context, stage *e2e.Stage, dir string, bin
 	if o.instructions {
 		return o.count(ctx, stage, versions)
 	}
-	unit := "Redis CPU µs per decision"
-	fmt.Printf("\n| batches of %d | %s | ratio |\n| --- | --- | --- |\n", o.batch, unit)
+	t := o.table("Redis CPU µs per decision")
+	own := map[string][]float64{}
 	var dearer []string
 	for i := range scenes {
-		list := recorded(versions, scenes[i].name())
+		name := scenes[i].name()
+		list := recorded(versions, name)
 		if list == nil {
 			continue
 		}
@@ -37,22 +40,37 @@ func (o *options) measure(ctx context.Context, stage *e2e.Stage, dir string, bin
 			for j, v := range versions {
 				cost, err := v.player.turn(list[j], o.passes)
 				if err != nil {
-					return fmt.Errorf("%s: %w", scenes[i].name(), err)
+					return fmt.Errorf("%s: %w", name, err)
 				}
 				costs[j] = append(costs[j], cost)
 			}
 		}
-		dearer = append(dearer, row(scenes[i].name(), "%.1f", costs)...)
+		own[name] = costs[len(costs)-1]
+		dearer = append(dearer, row(t, name, "%.1f", costs)...)
+	}
+	p := o.report.Begin()
+	p.Chapter("The script in Redis", fmt.Sprintf("A redis-server alone replays script calls of %d decisions, %d rounds.", o.batch, o.rounds))
+	p.Add(report.Section{Name: "Redis alone", Tables: []report.Table{*t}})
+	for _, one := range []struct{ scene, relative string }{
+		{traffic.FourOfOne.Name, traffic.Four.Name}, {traffic.EightOfOne.Name, traffic.Four.Name},
+	} {
+		ratio := stats.Ratios(own[one.scene], own[one.relative])
+		p.Figure("Redis alone, "+one.scene+", CPU relative to "+one.relative, &ratio)
 	}
 	printDearer(dearer)
-	return nil
+	return o.report.End(p)
+}
+
+// table returns a table without rows.
+func (o *options) table(unit string) *report.Table {
+	return &report.Table{Columns: []string{fmt.Sprintf("batches of %d", o.batch), unit, "ratio"}}
 }
 
 // count compares instructions with those of another binary, if there is one, and with the
 // kept figures.
 func (o *options) count(ctx context.Context, stage *e2e.Stage, versions []*version) error {
 	now := &kept{redis: versions[0].redis, scenes: map[string]float64{}}
-	fmt.Printf("\n| batches of %d | Redis instructions per decision | ratio |\n| --- | --- | --- |\n", o.batch)
+	t := o.table("Redis instructions per decision")
 	var dearer []string
 	for i := range scenes {
 		list := recorded(versions, scenes[i].name())
@@ -68,8 +86,9 @@ func (o *options) count(ctx context.Context, stage *e2e.Stage, versions []*versi
 			costs = append(costs, []float64{n})
 		}
 		now.scenes[scenes[i].name()] = costs[len(costs)-1][0]
-		dearer = append(dearer, row(scenes[i].name(), "%.0f", costs)...)
+		dearer = append(dearer, row(t, scenes[i].name(), "%.0f", costs)...)
 	}
+	fmt.Print("\n", t.Markdown())
 	printDearer(dearer)
 	if o.update {
 		return os.WriteFile(figures, []byte(now.String()), 0o644) //nolint:gosec // a file of the repository
@@ -103,9 +122,9 @@ func recorded(versions []*version, name string) (list []*recording) {
 	return list
 }
 
-// row prints the costs of a scene, a list for each version, and returns a line if the last
+// row adds the costs of a scene, a list for each version, and returns a line if the last
 // version is dearer than the first.
-func row(name, format string, costs [][]float64) []string {
+func row(t *report.Table, name, format string, costs [][]float64) []string {
 	var medians []string
 	for _, list := range costs {
 		medians = append(medians, fmt.Sprintf(format, stats.Of(list).Median))
@@ -114,7 +133,7 @@ func row(name, format string, costs [][]float64) []string {
 	if len(costs) == 1 {
 		ratio = stats.Of(nil)
 	}
-	fmt.Printf("| %s | %s | %s |\n", name, strings.Join(medians, " → "), ratio)
+	t.Rows = append(t.Rows, []string{name, strings.Join(medians, " → "), ratio.String()})
 	if ratio.Median > worse {
 		return []string{fmt.Sprintf("* %s: %s", name, ratio)}
 	}

@@ -6,14 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/koalagate/koalagate/bench/quote"
+	"github.com/koalagate/koalagate/bench/report"
 )
 
-// reports are the pages of measurements, with the goals of their programs, and the page about how to
-// read them.
-var reports = regexp.MustCompile(`^docs/(performance|reports/.*)\.md$`)
+// reports are the pages that programs write, with their goals.
+var reports = regexp.MustCompile(`^docs/reports/`)
 
 // usersPages returns the texts of the pages for users by their paths.
 func usersPages(t *testing.T) map[string]string {
@@ -41,36 +42,44 @@ func usersPages(t *testing.T) map[string]string {
 	return pages
 }
 
-// The pages state the figures of the comparison with envoyproxy/ratelimit as the kept report has
-// them.
-func TestComparisonsAreOfTheKeptReport(t *testing.T) {
-	report, err := os.ReadFile("docs/reports/bench-load.md")
+// Each figure that a page quotes from the report of `make bench` is that of the newest report.
+func TestPagesQuoteTheNewestReport(t *testing.T) {
+	newest, err := report.Parse(readText(t, report.Newest))
 	if err != nil {
 		t.Fatal(err)
 	}
-	column := func(subject string) []string {
-		var list []string
-		for _, m := range regexp.MustCompile(`(?m)^\| [^|]*`+subject+` of envoyproxy/ratelimit's \| (\d+\.\d+) `).FindAllStringSubmatch(string(report), -1) {
-			list = append(list, m[1])
+	quoting, err := quote.Pages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range quoting {
+		text := readText(t, page.Path)
+		switch rewritten, err := page.Rewritten(text, newest); {
+		case err != nil:
+			t.Error(err)
+		case rewritten != text:
+			t.Errorf("%s has other figures than %s; `go run ./bench -pages` updates it", page.Path, report.Newest)
 		}
-		return list
 	}
-	calls := column("calls/s")
-	if len(calls) != 2 {
-		t.Fatalf("docs/reports/bench-load.md compares the calls as %v; want two figures", calls)
+}
+
+// What `make bench` measures is stated in pages only by statements that the test above compares
+// with the report.
+func TestPagesHaveNoOtherFiguresOfTheReport(t *testing.T) {
+	quoting, err := quote.Pages()
+	if err != nil {
+		t.Fatal(err)
 	}
-	statement := regexp.MustCompile(`(\d+\.\d+)\s+times\s+the\s+calls`)
-	stated := 0
+	figure := regexp.MustCompile(`\d\s+times\s+the\s+(calls|CPU)|\d\.\d+\s+of\s+(its|the)\s+CPU|\d\s+µs\s+of\s+CPU|\d\s+(requests|calls)\s+a\s+second\s+with`)
 	for path, text := range usersPages(t) {
-		for _, m := range statement.FindAllStringSubmatch(text, -1) {
-			stated++
-			if !slices.Contains(calls, m[1]) {
-				t.Errorf("%s: %s times the calls; docs/reports/bench-load.md has %v", path, m[1], calls)
+		for _, page := range quoting {
+			if page.Path == path {
+				text = page.Unquoted(text)
 			}
 		}
-	}
-	if stated < 3 {
-		t.Errorf("the pages state %d comparisons; want 3 or more", stated)
+		for _, found := range figure.FindAllString(text, -1) {
+			t.Errorf("%s states %q; want a statement that bench/quote/quotes.txt takes from the report", path, found)
+		}
 	}
 }
 

@@ -1,0 +1,158 @@
+// Command micro runs the Go benchmarks of the packages on the way of a decision. `make
+// bench` runs it, too.
+//
+//	go run ./bench/micro [-short] [-only REGEXP]
+//
+// It runs at the root of the module. `make bench BENCH=REGEXP` prints what benchstat reads.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/koalagate/koalagate/bench/report"
+	"github.com/koalagate/koalagate/bench/stats"
+)
+
+// module is the path of the module, without which the names of packages are printed.
+const module = "github.com/koalagate/koalagate/"
+
+// packages are those whose benchmarks run.
+var packages = []string{
+	"./engine", "./rules", "./internal/mapping", "./internal/metrics", "./internal/store/memory", "./internal/store/lease",
+	"./ratelimit", "./extauthz", "./envoy", "./nginx", "./koala", "./bench/allocations",
+}
+
+// elsewhere are benchmarks that take long, or that bench/language runs.
+const elsewhere = "WordList|Table|MatchLists|Seed|Hold|Record"
+
+func main() {
+	options := report.Flags()
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, options)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench/micro:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, options *report.Options) error {
+	chosen, err := options.Chosen()
+	if err != nil {
+		return err
+	}
+	rounds, span := 3, "30ms"
+	if options.Short {
+		rounds, span = 1, "10ms"
+	}
+	args := append([]string{"test", "-run", "^$", "-bench", ".", "-skip", elsewhere, "-benchmem", "-benchtime", span, "-count", strconv.Itoa(rounds)}, packages...)
+	test := exec.CommandContext(ctx, "go", args...) //nolint:gosec // constants
+	test.Stderr = os.Stderr
+	output, err := test.Output()
+	if err != nil {
+		return fmt.Errorf("%w:\n%s", err, output)
+	}
+	list, err := parse(output, chosen)
+	if err != nil {
+		return err
+	}
+	p := options.Begin()
+	p.Chapter("Go benchmarks", fmt.Sprintf("Medians of %d runs of %s.", rounds, span))
+	t := report.Table{Columns: []string{"benchmark", "ns", "bytes", "allocations"}}
+	for _, b := range list {
+		t.Rows = append(t.Rows, []string{b.name, b.median("ns/op"), b.median("B/op"), b.median("allocs/op")})
+	}
+	p.Add(report.Section{Name: "Benchmarks of packages", Tables: []report.Table{t}})
+	compare(p, list)
+	return options.End(p)
+}
+
+// benchmark is one benchmark with the figures of all runs, by their units.
+type benchmark struct {
+	name    string
+	figures map[string][]float64
+}
+
+func (b *benchmark) median(unit string) string {
+	v := stats.Of(b.figures[unit])
+	if !v.Measured() {
+		return ""
+	}
+	return strconv.FormatFloat(v.Median, 'f', -1, 64)
+}
+
+// compare adds the figures that goals refer to.
+func compare(p *report.Part, list []*benchmark) {
+	times := func(name string) []float64 {
+		for _, b := range list {
+			if b.name == name {
+				return b.figures["ns/op"]
+			}
+		}
+		return nil
+	}
+	more := func(with, without string) *stats.Value {
+		var differences []float64
+		a, b := times(with), times(without)
+		for i := range min(len(a), len(b)) {
+			differences = append(differences, a[i]-b[i])
+		}
+		v := stats.Of(differences)
+		return &v
+	}
+	metrics := stats.Of(times("internal/metrics Decided"))
+	p.FigureIn(" ns", "an exception that nobody meets, among 100,000", more("engine DecideWithExceptions/100000", "engine DecideWithExceptions/0"))
+	p.FigureIn(" ns", "metrics of a decision with its rule", &metrics)
+	globs := stats.Of(times("rules TenGlobs/browser"))
+	p.FigureIn(" ns", "a condition with ten patterns", &globs)
+	p.FigureIn(" ns", "a remembered token, more than a header", more("bench/allocations Users/a_user_by_a_remembered_token", "bench/allocations Users/a_user_by_header"))
+}
+
+var processors = regexp.MustCompile(`-\d+$`)
+
+// parse reads the output of go test.
+func parse(output []byte, chosen *regexp.Regexp) (list []*benchmark, err error) {
+	known := map[string]*benchmark{}
+	folder := ""
+	for lines := bufio.NewScanner(bytes.NewReader(output)); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 2 && fields[0] == "pkg:" {
+			folder = strings.TrimPrefix(fields[1], module)
+		}
+		if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
+			continue
+		}
+		name := folder + " " + processors.ReplaceAllString(strings.TrimPrefix(fields[0], "Benchmark"), "")
+		if !chosen.MatchString(name) {
+			continue
+		}
+		b := known[name]
+		if b == nil {
+			b = &benchmark{name, map[string][]float64{}}
+			known[name], list = b, append(list, b)
+		}
+		for i := 2; i+1 < len(fields); i += 2 {
+			n, err := strconv.ParseFloat(fields[i], 64)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", lines.Text(), err)
+			}
+			b.figures[fields[i+1]] = append(b.figures[fields[i+1]], n)
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("no figures in:\n%s", output)
+	}
+	return list, nil
+}

@@ -1,0 +1,79 @@
+package report
+
+import "fmt"
+
+// Goal is a bound that a figure is to keep.
+type Goal struct {
+	Figure        string // its name
+	Must, Stretch float64
+	AtMost        bool
+}
+
+// AtLeast returns a goal for a figure that should be large.
+func AtLeast(figure string, must, stretch float64) Goal {
+	return Goal{Figure: figure, Must: must, Stretch: stretch}
+}
+
+// AtMost returns a goal for a figure that should be small.
+func AtMost(figure string, must, stretch float64) Goal {
+	return Goal{Figure: figure, Must: must, Stretch: stretch, AtMost: true}
+}
+
+// Missed is the verdict on a figure beyond its bound.
+const Missed = "**missed**"
+
+// notMeasured stands for the value of a figure that a run lacks.
+const notMeasured = "not measured"
+
+// verdict judges a figure by the median.
+func (g *Goal) verdict(f *Figure) string {
+	keeps := func(bound float64) bool {
+		if g.AtMost {
+			return f.Value.Median <= bound
+		}
+		return f.Value.Median >= bound
+	}
+	switch {
+	case keeps(g.Must) && keeps(g.Stretch):
+		return "met, also stretch"
+	case keeps(g.Must):
+		return "met"
+	}
+	return Missed
+}
+
+// bound returns a bound as text.
+func (g *Goal) bound(n float64, unit string) string {
+	if g.AtMost {
+		return fmt.Sprintf("≤ %.4g%s", n, unit)
+	}
+	return fmt.Sprintf("≥ %.4g%s", n, unit)
+}
+
+// goalColumns are the columns of the table of goals.
+var goalColumns = []string{"", "measured", "must", "stretch", "verdict"}
+
+// goalsAndFigures returns the goals with the figures, and then the figures without a goal.
+func goalsAndFigures(goals []Goal, figures []Figure) (promised, others Table) {
+	left := make(map[string]*Figure, len(figures))
+	for i := range figures {
+		left[figures[i].Name] = &figures[i]
+	}
+	promised.Columns, others.Columns = goalColumns, []string{"", "measured"}
+	for i := range goals {
+		g := &goals[i]
+		f, measured := left[g.Figure]
+		if !measured {
+			promised.Rows = append(promised.Rows, []string{g.Figure, notMeasured, g.bound(g.Must, ""), g.bound(g.Stretch, ""), ""})
+			continue
+		}
+		delete(left, g.Figure)
+		promised.Rows = append(promised.Rows, []string{g.Figure, f.String(), g.bound(g.Must, f.Unit), g.bound(g.Stretch, f.Unit), g.verdict(f)})
+	}
+	for i := range figures {
+		if _, unpromised := left[figures[i].Name]; unpromised {
+			others.Rows = append(others.Rows, []string{figures[i].Name, figures[i].String()})
+		}
+	}
+	return promised, others
+}
