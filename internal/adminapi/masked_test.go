@@ -26,6 +26,8 @@ func TestMasksAreNoValues(t *testing.T) {
 		{"POST why", `{"request":{"target":"/","headers":{"Cookie":["a=b; user=` + mask + `"]}}}`},
 		{"POST why", `{"request":{"target":"/?user=%230123456789abcdef"}}`},
 		{"POST why", `{"request":{"target":"/users/%230123456789abcdef"}}`},
+		{"POST explain", `{"params":{"uid":"` + mask + `"}}`},
+		{"POST explain", `{"params":{"uid":" ` + mask + `\t"}}`},
 		{"POST explain", `{"request":{"target":"/","headers":{"X-User-Id":["` + mask + `"]}}}`},
 		{"POST explain", `{"request":{"target":"/","headers":{"Cookie":["user=` + mask + `"]}}}`},
 		{"POST explain", `{"request":{"target":"/?user=%230123456789abcdef"}}`},
