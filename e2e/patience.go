@@ -25,11 +25,12 @@ var patient = map[string][][2]string{
 	"deploy/caddy/Caddyfile":     {{"dial_timeout 250ms\n", "dial_timeout 5s\n"}, {"response_header_timeout 1s\n", "response_header_timeout 10s\n"}},
 	"deploy/haproxy/haproxy.cfg": {{"timeout connect 250ms\n", "timeout connect 5s\n"}, {"timeout server 1s\n", "timeout server 10s\n"}},
 
-	"examples/first-limit/envoy.yaml": envoyTimes,
-	"examples/clients/client.go":      {{"Timeout: time.Second}", "Timeout: 10 * time.Second}"}},
-	"examples/clients/client.py":      {{"timeout=1)", "timeout=10)"}},
-	"examples/clients/client.mjs":     {{"timeout(1000)", "timeout(10000)"}},
-	"examples/clients/client.php":     {{"'timeout' => 1.0,", "'timeout' => 10.0,"}},
+	"examples/first-limit/envoy.yaml":       envoyTimes,
+	"examples/envoy-gateway/resources.yaml": {{" timeout: 500ms", " timeout: 10s"}},
+	"examples/clients/client.go":            {{"Timeout: time.Second}", "Timeout: 10 * time.Second}"}},
+	"examples/clients/client.py":            {{"timeout=1)", "timeout=10)"}},
+	"examples/clients/client.mjs":           {{"timeout(1000)", "timeout(10000)"}},
+	"examples/clients/client.php":           {{"'timeout' => 1.0,", "'timeout' => 10.0,"}},
 }
 
 // BePatient sets whether gateways and clients started from now on give koalagate ten seconds

@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
@@ -157,16 +156,7 @@ type stage struct {
 // Limits, changed limits, a restart of Envoy Gateway, an absent Redis, and rules on the same
 // route, with certificates required in both directions.
 func TestEnvoyGateway(t *testing.T) {
-	if !*long {
-		return
-	}
-	if os.Getenv(binaryVariable) == "" {
-		out, err := e2e.InOwnNetwork(t.Context(), 10*time.Minute, []string{binaryVariable + "=" + rig.Binary},
-			"-test.run=^TestEnvoyGateway$", "-test.v", "-long", fmt.Sprintf("-update=%v", *update))
-		t.Log(out)
-		if err != nil || !strings.Contains(out, "--- PASS: TestEnvoyGateway (") {
-			t.Errorf("in a network of its own: %v", err)
-		}
+	if !*long || !isInOwnNetwork(t) {
 		return
 	}
 	h := rig.NewFixture(t)

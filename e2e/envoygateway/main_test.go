@@ -5,9 +5,13 @@ package envoygateway_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/koalagate/koalagate/e2e"
 	"github.com/koalagate/koalagate/e2e/internal/rig"
 )
 
@@ -26,4 +30,20 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	os.Exit(rig.WithBinary(m.Run))
+}
+
+// isInOwnNetwork reports whether the test runs in a network of its own. If it does not, it runs
+// there once more, and its result becomes this one's.
+func isInOwnNetwork(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(binaryVariable) != "" {
+		return true
+	}
+	out, err := e2e.InOwnNetwork(t.Context(), 10*time.Minute, []string{binaryVariable + "=" + rig.Binary},
+		"-test.run=^"+t.Name()+"$", "-test.v", "-long", fmt.Sprintf("-update=%v", *update))
+	t.Log(out)
+	if err != nil || !strings.Contains(out, "--- PASS: "+t.Name()+" (") {
+		t.Errorf("in a network of its own: %v", err)
+	}
+	return false
 }
