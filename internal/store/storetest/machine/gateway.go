@@ -9,6 +9,7 @@ type gateway struct {
 	stream  int   // the number of its stream to a caller
 	shares  bool  // other gateways have its name
 	returns bool  // it has a new stream, by which it has not reported yet
+	former  int   // the number of its stream before
 	speed   int64 // thousandths by which its clock is faster
 	rate    int64 // of the assignment, per 10 s
 	burst   int64 // 0: it has no assignment, and refuses

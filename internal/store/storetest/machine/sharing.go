@@ -36,6 +36,7 @@ type Shares struct {
 	delay    func() int64 // of a message
 	fail     func(format string, a ...any)
 	names    int
+	streams  int // that are named so far
 	leaves   int
 }
 
@@ -65,7 +66,8 @@ func NewShares(s Sharer, now int64, rules []store.Rule, gateways int, delay func
 // Add adds a gateway.
 func (f *Shares) Add() {
 	f.names++
-	f.gateways = append(f.gateways, &gateway{name: fmt.Sprint("gateway ", f.names), reports: math.MaxInt64, occasion: math.MaxInt64})
+	f.streams++
+	f.gateways = append(f.gateways, &gateway{name: fmt.Sprint("gateway ", f.names), stream: f.streams, reports: math.MaxInt64, occasion: math.MaxInt64})
 }
 
 // Drift lets the clocks of callers and of a gateway run faster by thousandths, or slower.
@@ -114,14 +116,15 @@ func (f *Shares) Succeed(i int) {
 	old := f.gateways[i]
 	f.Add()
 	g := f.gateways[len(f.gateways)-1]
-	g.name, g.stream, g.shares, old.shares = old.name, f.names, true, true
+	g.name, g.shares, old.shares = old.name, true, true
 }
 
 // Return has a gateway report by another stream from now on, unless others have its name: then
 // it might go on with the share of one of them.
 func (f *Shares) Return(i int) {
-	if g := f.gateways[i]; !g.shares && g.reported > 0 {
-		g.stream, g.returns = g.stream+1, true
+	if g := f.gateways[i]; !g.shares && !g.returns && g.reported > 0 {
+		f.streams++
+		g.former, g.stream, g.returns = g.stream, f.streams, true
 	}
 }
 
@@ -318,7 +321,7 @@ func (f *Shares) forsake(g *gateway) {
 	}
 	g.returns = false
 	u := f.usage(g, &store.Usage{})
-	u.Stream = streamName(g.stream - 1)
+	u.Stream = streamName(g.former)
 	if a, err := f.store.Assign(context.Background(), u); err != nil || a.Send || a.Rate > 0 {
 		f.fail("at %d the former stream of a gateway gets %+v, %v", f.Now, a, err)
 	}
