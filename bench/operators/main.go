@@ -1,4 +1,4 @@
-// Command operators measures what decisions notice of operators: the latency of paced checks
+// Command operators measures what decisions notice of operators: the latency of checks
 // at an instance with one processor while each path of the admin API gets its largest and
 // worst input, next to a calm instance. `make bench` runs it, too.
 //
@@ -13,6 +13,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -30,9 +31,10 @@ import (
 )
 
 const (
-	many    = 10_000               // rules
-	pace    = 5 * time.Millisecond // between two checks
-	askers  = 3                    // that ask the same at a time
+	many    = 10_000 // rules
+	rate    = 1000   // checks a second, at random times as of many independent callers
+	callers = 64     // checks at a time, at most
+	askers  = 3      // that ask the same at a time
 	maxWait = 10 * time.Second
 
 	neighbors = 5 // questions that follow a calm turn, with which each is compared
@@ -77,11 +79,11 @@ func run(ctx context.Context, options *report.Options, rounds int, span time.Dur
 		return err
 	}
 	p := options.Begin()
-	p.Chapter("Questions of operators", fmt.Sprintf(`One caller of %s makes a check every %v at an instance with GOMAXPROCS=1, %d rules and
-counters in Redis, while %d callers of the admin API repeat the largest and worst input of
+	p.Chapter("Questions of operators", fmt.Sprintf(`Callers of %s make %d checks a second, at random times, at an instance with GOMAXPROCS=1,
+%d rules and counters in Redis, while %d callers of the admin API repeat the largest and worst input of
 one path ([bounds.md](../bounds.md)). All programs share the machine; operators run at a lower
 priority. A turn without these callers
-precedes turns of five questions, in %d rounds. Turns take %v.`, "`/v1/auth-request`", pace, many, askers, rounds, span))
+precedes turns of five questions, in %d rounds. Turns take %v.`, "`/v1/auth-request`", rate, many, askers, rounds, span))
 	if _, err := measure(ctx, k, nil, span); err != nil { // warms up
 		return err
 	}
@@ -177,17 +179,45 @@ func measure(ctx context.Context, k *e2e.Operated, q *e2e.AdminQuestion, span ti
 		}()
 		time.Sleep(span / 4) //nolint:forbidigo // the operators begin
 	}
-	var took []time.Duration
-	client := &http.Client{Timeout: maxWait}
-	for begin, due := time.Now(), time.Now(); time.Since(begin) < span; due = due.Add(pace) {
-		time.Sleep(time.Until(due)) //nolint:forbidigo // the pace of a measurement
-		if err := check(ctx, client, k.HTTP); err != nil {
-			return quantiles, err
-		}
-		took = append(took, time.Since(due)) // a slow answer delays those behind it
+	took, err := checks(ctx, k.HTTP, span)
+	if err != nil {
+		return quantiles, err
 	}
 	slices.Sort(took)
 	return [2]time.Duration{took[len(took)/2], took[len(took)*99/100]}, nil
+}
+
+// checks makes checks for span and returns how long after its time each was answered: one that
+// begins late, since others have not been answered, has waited.
+func checks(ctx context.Context, address string, span time.Duration) (took []time.Duration, err error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	client := &http.Client{Timeout: maxWait, Transport: &http.Transport{MaxIdleConnsPerHost: callers}}
+	defer client.CloseIdleConnections()
+	due, answered := make(chan time.Time, callers), make(chan time.Duration, callers)
+	var running sync.WaitGroup
+	for range callers {
+		running.Go(func() {
+			for at := range due {
+				if err := check(ctx, client, address); err != nil {
+					stop(err)
+				}
+				answered <- time.Since(at)
+			}
+		})
+	}
+	go func() {
+		defer func() { close(due); running.Wait(); close(answered) }()
+		times := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // the same times in each turn
+		for begin, at := time.Now(), time.Now(); at.Sub(begin) < span && ctx.Err() == nil; at = at.Add(time.Duration(times.ExpFloat64() * float64(time.Second) / rate)) {
+			time.Sleep(time.Until(at)) //nolint:forbidigo // the rate of a measurement
+			due <- at
+		}
+	}()
+	for one := range answered {
+		took = append(took, one)
+	}
+	return took, context.Cause(ctx)
 }
 
 func check(ctx context.Context, client *http.Client, address string) error {
