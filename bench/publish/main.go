@@ -235,7 +235,7 @@ func (o *options) load(ctx context.Context, url string, f func() error) (time.Du
 	group.Wait()
 	all := slices.Concat(parts...)
 	slices.Sort(all)
-	return took, all, errors.Join(append(failed, err)...)
+	return took, all, errors.Join(errors.Join(failed...), err)
 }
 
 func call(ctx context.Context, client *http.Client, url string) error {

@@ -129,7 +129,8 @@ var parts = regexp.MustCompile(`^` + number + `(?: \(` + number + `–` + number
 
 // in returns the figure as the report has it.
 func (f *figure) in(r *report.Page) (string, error) {
-	cell, found := "", false
+	var cell string
+	var found bool
 	if f.section != "" {
 		cell, found = r.Cell(f.section, f.row, f.column)
 	} else {
@@ -214,11 +215,12 @@ func rewriteTables(text string, r *report.Page) (string, error) {
 			faults = append(faults, fmt.Errorf("the report has no table %q", m[2]))
 			return old
 		}
-		text := m[1]
+		var text strings.Builder
+		text.WriteString(m[1])
 		for i := range tables {
-			text += "\n" + tables[i].Markdown()
+			text.WriteString("\n" + tables[i].Markdown())
 		}
-		return text + "\n<!-- /report -->"
+		return text.String() + "\n<!-- /report -->"
 	})
 	return text, errors.Join(faults...)
 }

@@ -267,12 +267,11 @@ func TestBodiesOfReaders(t *testing.T) {
 // No question meets more counting rules than a request at the doors may, which max_rules bounds:
 // neither by the rules in force nor by a draft.
 func TestQuestionsMeetMaxRules(t *testing.T) {
-	const tail = "\n[result]\n0 : {}\n1 : {}\n2 : {}\n"
-	text := "[params]\nuid : header X-User-Id\n[rules]\n"
+	var counting strings.Builder
 	for i := range 3 {
-		text += fmt.Sprintf("rule : [count] [uid=+; act=post] [time=60; count=9] [result=2; return=%d]\n", i+1)
+		fmt.Fprintf(&counting, "rule : [count] [uid=+; act=post] [time=60; count=9] [result=2; return=%d]\n", i+1)
 	}
-	text += tail
+	text := "[params]\nuid : header X-User-Id\n[rules]\n" + counting.String() + "\n[result]\n0 : {}\n1 : {}\n2 : {}\n"
 	set, list := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(text)}}, rules.Options{})
 	if list.HasErrors() {
 		t.Fatal(list)

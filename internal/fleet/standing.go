@@ -6,13 +6,9 @@ import (
 	"time"
 )
 
-const (
-	// maxStep is the largest step from one number to a later one, far above the number of
-	// versions of any fleet, so that one record cannot use up the numbers.
-	maxStep = 1 << 32
-	// maxCandidates is the number of numbers of the history that are looked at.
-	maxCandidates = 16
-)
+// maxStep is the largest step from one number to a later one, far above the number of
+// versions of any fleet, so that one record cannot use up the numbers.
+const maxStep = 1 << 32
 
 // Standing is what the next version begins from.
 type Standing struct {

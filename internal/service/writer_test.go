@@ -16,6 +16,7 @@ import (
 // operators see of who calls most and of traffic, with publish_public_key as without. The log of the
 // instance stays.
 func TestWriterFalsifiesWhatOperatorsSee(t *testing.T) {
+	t.Parallel()
 	for _, isSigned := range []bool{false, true} {
 		t.Run(fmt.Sprintf("with a key: %v", isSigned), func(t *testing.T) {
 			t.Parallel()
@@ -69,10 +70,10 @@ func TestWriterFalsifiesWhatOperatorsSee(t *testing.T) {
 
 			admin("POST", "/api/v1/reset", `{"rule":201,"identity":{"uid":"bob"}}`)
 			const changes = "writer:{audit}:changes"
-			real := client.LIndex(t.Context(), changes, 0).Val()
-			forged := strings.NewReplacer(`"ann"`, `"mallory"`, `"id":"`, `"id":"x`).Replace(real)
-			if forged == real || forged == "" {
-				t.Fatalf("the change %q", real)
+			change := client.LIndex(t.Context(), changes, 0).Val()
+			forged := strings.NewReplacer(`"ann"`, `"mallory"`, `"id":"`, `"id":"x`).Replace(change)
+			if forged == change || forged == "" {
+				t.Fatalf("the change %q", change)
 			}
 			if err := errors.Join(client.Del(t.Context(), changes).Err(), client.LPush(t.Context(), changes, forged).Err()); err != nil {
 				t.Fatal(err)

@@ -456,7 +456,6 @@ func TestIssuersStayAtTheirHosts(t *testing.T) {
 			t.Errorf("%s: %+v; want the error %q", path, states, want)
 		}
 		runtime.KeepAlive(source)
-		source = nil
 		until(t, "the set to end", func() bool { runtime.GC(); return len(k.States()) == 0 })
 	}
 	if n := other.requests(); n > 0 {
