@@ -41,6 +41,19 @@ func TestChartRendersTheSameEachTime(t *testing.T) {
 	}
 }
 
+// Whoever follows the page without a cluster gets objects that are valid.
+func TestPageOfTheChart(t *testing.T) {
+	if !*long {
+		return
+	}
+	block := regexp.MustCompile("(?s)```sh untested: another test runs it, with helm\n(helm template .*?)\n```").FindStringSubmatch(read(t, "docs/install/kubernetes.md"))
+	if block == nil {
+		t.Fatal("docs/install/kubernetes.md does not render the chart")
+	}
+	// A helm that the go command has built takes every cluster for an old one.
+	checkObjects(t, run(t, nil, "bash", "-c", block[1]+" --kube-version 1.34.0"))
+}
+
 // With a cluster the chart makes a token when there is none, and keeps the one that there is.
 func TestChartKeepsItsToken(t *testing.T) {
 	if !*long {

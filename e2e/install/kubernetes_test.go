@@ -1,6 +1,7 @@
 package install_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -168,13 +169,7 @@ func TestChart(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %s", name, text)
 		}
-		checkManifests(t, text)
-		path := filepath.Join(t.TempDir(), "rendered.yaml")
-		write(t, path, text)
-		for _, version := range []string{"1.30", "1.37"} {
-			// It has no schema of ServiceMonitor, and warns.
-			t.Log(run(t, nil, "kubernetes-validate", "--strict", "--kubernetes-version", version, path))
-		}
+		checkObjects(t, text)
 	}
 	rendered := t.TempDir()
 	run(t, nil, "deploy/kubernetes/render.sh", rendered)
@@ -183,4 +178,77 @@ func TestChart(t *testing.T) {
 			t.Errorf("deploy/kubernetes/%s differs from the chart; run deploy/kubernetes/render.sh deploy/kubernetes", name)
 		}
 	}
+}
+
+// checkObjects compares the objects of a rendered chart with the schemas of the oldest and of the
+// newest supported Kubernetes.
+func checkObjects(t *testing.T, text string) {
+	t.Helper()
+	checkManifests(t, text)
+	checkServiceMonitors(t, text)
+	path := filepath.Join(t.TempDir(), "rendered.yaml")
+	write(t, path, text)
+	for _, version := range []string{"1.30", "1.37"} {
+		// It has no schema of ServiceMonitor, and warns; checkServiceMonitors has.
+		t.Log(run(t, nil, "kubernetes-validate", "--strict", "--kubernetes-version", version, path))
+	}
+}
+
+// prometheusOperator is the module that has the definition of ServiceMonitor.
+const prometheusOperator = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+
+// checkServiceMonitors compares the ServiceMonitors among objects with the definition that
+// the Prometheus Operator gives to Kubernetes.
+func checkServiceMonitors(t *testing.T, text string) {
+	t.Helper()
+	for part := range strings.SplitSeq(text, "\n---\n") {
+		if !strings.Contains(part, "\nkind: ServiceMonitor\n") {
+			continue
+		}
+		var module struct{ Dir string }
+		if err := json.Unmarshal([]byte(run(t, nil, "go", "mod", "download", "-json", prometheusOperator)), &module); err != nil {
+			t.Fatal(err)
+		}
+		var definition struct {
+			Spec struct {
+				Versions []struct {
+					Schema struct {
+						OpenAPIV3Schema any `yaml:"openAPIV3Schema"`
+					}
+				}
+			}
+		}
+		text := read(t, filepath.Join(module.Dir, "example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml"))
+		if err := yaml.Unmarshal([]byte(text), &definition); err != nil || len(definition.Spec.Versions) != 1 {
+			t.Fatalf("the definition of ServiceMonitor: %v", err)
+		}
+		schema, err := json.Marshal(closed(definition.Spec.Versions[0].Schema.OpenAPIV3Schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "schema.json"), string(schema))
+		write(t, filepath.Join(dir, "monitor.yaml"), part)
+		run(t, nil, "check-jsonschema", "--schemafile", filepath.Join(dir, "schema.json"), filepath.Join(dir, "monitor.yaml"))
+	}
+}
+
+// closed returns a schema that has no further fields where it lists some: Kubernetes would drop
+// them.
+func closed(schema any) any {
+	switch s := schema.(type) {
+	case map[string]any:
+		for name, part := range s {
+			s[name] = closed(part)
+		}
+		_, isSchema := s["type"].(string)
+		if fields, hasFields := s["properties"].(map[string]any); isSchema && hasFields && len(fields) > 0 {
+			s["additionalProperties"] = false
+		}
+	case []any:
+		for i := range s {
+			s[i] = closed(s[i])
+		}
+	}
+	return schema
 }
