@@ -88,6 +88,10 @@ func (b *bench) run(ctx context.Context, chosen string, keep bool) error {
 	var measured []*report.Part
 	for _, name := range list {
 		p, err := b.measure(ctx, name)
+		if err != nil && ctx.Err() == nil {
+			fmt.Fprintf(os.Stderr, "%s: %v; once more\n", name, err)
+			p, err = b.measure(ctx, name)
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

@@ -58,6 +58,7 @@ func (r *run) comparedWithPeer() {
 		traffic       traffic.Kind
 	}{
 		{"four descriptors", withRedis, traffic.Four},
+		{traffic.FourOfOneValue.Name, withRedis, traffic.FourOfOneValue},
 		{"one counter", withRedis, traffic.OneCounter},
 		{"one counter with a lease", withRedis, traffic.Leased},
 		{"with the limits of envoyproxy/ratelimit, four descriptors", asPeer, traffic.Four},

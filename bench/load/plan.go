@@ -54,13 +54,12 @@ func (o *options) all(ctx context.Context, s *scene, only *regexp.Regexp) error 
 	if err := r.open(o.ratelimit); err != nil {
 		return err
 	}
-	for _, part := range []func(context.Context) error{r.calibrate, r.rateLimit, r.doors, r.stores, r.optimizations, r.trials, r.receipts, r.queue, r.quotas, r.sizing} {
+	// What needs the most of the surroundings comes first: a fault is then found early.
+	beside := func(ctx context.Context) error { return r.beside(ctx, o.before) }
+	for _, part := range []func(context.Context) error{r.calibrate, beside, r.rateLimit, r.doors, r.stores, r.optimizations, r.trials, r.receipts, r.queue, r.quotas, r.sizing} {
 		if err := part(ctx); err != nil {
 			return err
 		}
-	}
-	if err := r.beside(ctx, o.before); err != nil {
-		return err
 	}
 	r.compared()
 	incr := stats.Of(r.incrs)
@@ -165,7 +164,7 @@ const (
 
 // isPromised reports whether goals or pages refer to traffic at the rate limit service.
 func isPromised(t traffic.Kind) bool {
-	return slices.Contains([]string{traffic.OneCounter.Name, traffic.Leased.Name, traffic.Plain.Name, traffic.Four.Name, traffic.FourOfOne.Name}, t.Name)
+	return slices.Contains([]string{traffic.OneCounter.Name, traffic.Leased.Name, traffic.Plain.Name, traffic.Four.Name, traffic.FourOfOneValue.Name, traffic.FourOfOne.Name}, t.Name)
 }
 
 func (r *run) rateLimit(ctx context.Context) error {

@@ -4,7 +4,7 @@ import "github.com/koalagate/koalagate/bench/traffic"
 
 // kinds lists the kinds of traffic that the rate limit service is measured with.
 var kinds = []traffic.Kind{
-	traffic.OneCounter, traffic.Leased, traffic.Plain, traffic.Four, traffic.Methods, traffic.Attack,
+	traffic.OneCounter, traffic.Leased, traffic.Plain, traffic.Four, traffic.FourOfOneValue, traffic.Methods, traffic.Attack,
 	traffic.TwoOfOne, traffic.FourOfOne, traffic.TokenDay, traffic.BaseCount, traffic.LeakDay,
 	traffic.UserFull, traffic.TokenFull, traffic.BaseFull, traffic.LeakFull, traffic.FourFull,
 }

@@ -23,6 +23,7 @@ const kept = `# Measurements
 | --- | --- | --- |
 | calls | 2.35 (2.18–3.01) | ≥ 2 |
 | time | 0.50 (0.25–1.00) ms | ≤ 1 |
+| size | 7.00 MB | ≤ 8 |
 
 ### Memory
 
@@ -44,6 +45,7 @@ func TestQuotes(t *testing.T) {
 	for name, c := range map[string]struct{ statement, page, want string }{
 		"median":             {"{calls} times the calls", "It is 9.99 times\nthe calls.", "It is 2.35 times\nthe calls."},
 		"bounds":             {"{calls; least} to {calls; most}", "from 1 to 2", "from 2.18 to 3.01"},
+		"bounds of one turn": {"{size; least} to {size; most} MB", "1 to 2 MB", "7.00 to 7.00 MB"},
 		"cell, rounded":      {"about {Memory | count | Redis ~2} bytes", "about 3 bytes", "about 1,800 bytes"},
 		"fraction, rounded":  {"{time ~1} ms", "1 ms", "0.5 ms"},
 		"separators in page": {"about {Memory | count | Redis} bytes", "about 10,000 bytes.", "about 1751 bytes."},

@@ -58,6 +58,11 @@ var (
 	Four       = Kind{Name: "four descriptors on four identities", Request: func(i int) []Descriptor {
 		return []Descriptor{about("a", i), about("b", i*7%Identities), about("c", i*11%Identities), about("d", i*13%Identities)}
 	}}
+	// FourOfOneValue has four names with one value, which are limits of one identity.
+	FourOfOneValue = Kind{Name: "four descriptors of one value", Request: func(i int) []Descriptor {
+		value := strconv.Itoa(5_000_000_000 + i)
+		return []Descriptor{{"a", value}, {"b", value}, {"c", value}, {"d", value}}
+	}}
 	Methods = Kind{Name: "four methods on one subject", Request: Many("multi")}
 	Attack  = Kind{Name: "90 % over the limit", Refused: 0.9, Request: func(i int) []Descriptor {
 		if i%10 == 0 {
