@@ -160,8 +160,14 @@ func TestRowsSayWhatApplies(t *testing.T) {
 	w.see("The ban has ended.")
 	buttons("bob", "Reset,Except for 2 h,Ban,Ban from everything")
 
-	f.publish(with(t, "[act=comment; uid=+]", "[act=comment; ip=+; uid=+]"))
-	f.has("2")
-	buttons("bob", "")
-	w.wait(row("bob") + `.innerText.includes("rule changed")`)
+	const comments = "rule : [count] [act=comment; uid=+] [time=3600; count=4]   [result=2; return=201; name=comments]\n"
+	for i, text := range []string{with(t, comments, ""), with(t, "[act=comment; uid=+]", "[act=comment; ip=+; uid=+]")} {
+		f.publish(text)
+		f.has(strconv.Itoa(2*i + 2))
+		buttons("bob", "")
+		w.wait(row("bob") + `.innerText.includes("rule changed")`)
+		f.publish(ruleFile)
+		f.has(strconv.Itoa(2*i + 3))
+		buttons("bob", "Reset,Except for 2 h,Ban,Ban from everything")
+	}
 }
