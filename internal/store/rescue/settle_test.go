@@ -45,8 +45,8 @@ func (r *settlingRedis) Renew(ctx context.Context, t *store.Renewal) (store.Sett
 func TestRefusedSettlementsAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := &settlingRedis{fakeRedis: &fakeRedis{Store: memory.New(memory.Options{}), health: store.Answered}, poisoned: "r-poisoned"}
-		var reasons []error
-		s := New(redis, memory.New(memory.Options{}), Options{OnGiveUp: func(err error) { reasons = append(reasons, err) }})
+		reasons := make(chan error, 2)
+		s := New(redis, memory.New(memory.Options{}), Options{OnGiveUp: func(err error) { reasons <- err }})
 		defer s.Close()
 		settle := func(receipt string) {
 			t.Helper()
@@ -70,8 +70,11 @@ func TestRefusedSettlementsAreGivenUp(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
-		if n := s.Settlements(); n != 0 || len(reasons) != 1 || !errors.Is(reasons[0], errFake) {
-			t.Errorf("%d settlements wait after 71 s, given up: %v; want none, and one", n, reasons)
+		if n := s.Settlements(); n != 0 || len(reasons) != 1 {
+			t.Fatalf("%d settlements wait after 71 s, %d given up; want none, and one", n, len(reasons))
+		}
+		if err := <-reasons; !errors.Is(err, errFake) {
+			t.Errorf("the settlement was given up for %v; want %v", err, errFake)
 		}
 	})
 }
