@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -72,8 +74,8 @@ type Assignment struct {
 	Lasts time.Duration
 	// Rule is the rule that left the least, or that Kind is about; nil for none.
 	Rule *rules.Rule
-	// Word is the word of the rule language that Rule has or lacks, so that its limit cannot
-	// be shared; "" if another Reason explains Kind.
+	// Word is the word of the rule language that Rule has or lacks, or whose value is too small,
+	// so that its limit cannot be shared; "" if only Reason explains Kind.
 	Word, Reason string
 	// Forfeited are hits that were reserved for the gateway and that it did not report in
 	// time, and Debt reported hits that no share covered.
@@ -202,15 +204,11 @@ func (m *matchedInput) shared(all []store.Rule, u *Usage) (counters []store.Rule
 		if !rule.Enforced() {
 			continue
 		}
-		word := rule.Unassignable()
-		if word == "" {
-			word = all[i].Unassignable()
-		}
-		switch {
-		case all[i].Count == 0 && all[i].Burst == 0:
+		switch word := cmp.Or(rule.Unassignable(), all[i].Unassignable()); {
+		case all[i].RefusesAll():
 			return nil, nil, &Assignment{Kind: AssignDeny, Lasts: u.Lasts, Rule: rule}
 		case word != "":
-			return nil, nil, &Assignment{Kind: AssignNone, Rule: rule, Word: word}
+			return nil, nil, &Assignment{Kind: AssignNone, Rule: rule, Word: word, Reason: tooSmall(word, &all[i])}
 		}
 		counters, by = append(counters, all[i]), append(by, rule)
 	}
@@ -218,6 +216,18 @@ func (m *matchedInput) shared(all []store.Rule, u *Usage) (counters []store.Rule
 		return nil, nil, &Assignment{Kind: AssignNone, Rule: by[store.MaxCounted], Reason: "too many rules limit the bucket"}
 	}
 	return counters, by, nil
+}
+
+// tooSmall explains why the value of a word is too small to be shared, "" if it is not.
+func tooSmall(word string, r *store.Rule) string {
+	if r.Lease == 0 {
+		return ""
+	}
+	small, least := r.TooSmall()
+	if small != word {
+		return ""
+	}
+	return fmt.Sprintf("a share needs a %s of %d at least", word, least)
 }
 
 // applyPolicy changes the answer that policies give while Redis is unavailable, because of

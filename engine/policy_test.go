@@ -176,19 +176,31 @@ rule : [token] [s=+] [time=1; count=100; burst=200; lease=20%] [result=2; return
 	}
 }
 
-// A limit of 0 refuses everything, as at other doors; a small one is not shared.
-func TestLimitsOfZeroAreDenied(t *testing.T) {
-	e := rescued(t, `
+// A limit of 0 refuses everything, as at other doors; of a small one there are no shares, as the
+// answer says.
+func TestSmallLimitsAreNotShared(t *testing.T) {
+	e := engine.New(parse(t, withResults(`
 rule : [count] [u=+] [time=60; count=param lim else 0; lease=20%] [result=2; return=1]
-rule : [token] [v=+] [time=60; count=param lim else 0; lease=20%] [result=2; return=2]`)
+rule : [token] [v=+] [time=60; count=param lim else 0; lease=20%] [result=2; return=2]
+rule : [token] [w=+] [time=61; count=param lim else 0; burst=10; lease=20%] [result=2; return=3]
+rule : [base]  [x=+] [time=60; count=param lim else 0; base=5] [result=2; return=4]`), rules.Options{}))
 	for _, c := range []struct {
-		pairs []string
-		want  engine.AssignmentKind
+		pairs        []string
+		want         engine.AssignmentKind
+		word, reason string
 	}{
-		{[]string{"u", "1"}, engine.AssignDeny},
-		{[]string{"v", "1"}, engine.AssignDeny},
-		{[]string{"u", "2", "lim", "0"}, engine.AssignDeny},
-		{[]string{"v", "2", "lim", "1"}, engine.AssignNone},
+		{[]string{"u", "1"}, engine.AssignDeny, "", ""},
+		{[]string{"v", "1"}, engine.AssignDeny, "", ""},
+		{[]string{"w", "1"}, engine.AssignDeny, "", ""},
+		{[]string{"u", "2", "lim", "0"}, engine.AssignDeny, "", ""},
+		{[]string{"u", "2", "lim", "19"}, engine.AssignNone, "count", "a share needs a count of 20 at least"},
+		{[]string{"u", "2", "lim", "20"}, engine.AssignShare, "", ""},
+		{[]string{"v", "2", "lim", "5"}, engine.AssignNone, "count", "a share needs a count of 6 at least"},
+		{[]string{"v", "2", "lim", "9"}, engine.AssignNone, "burst", "a share needs a burst of 10 at least"},
+		{[]string{"v", "2", "lim", "10"}, engine.AssignShare, "", ""},
+		{[]string{"w", "2", "lim", "6"}, engine.AssignNone, "count", "a share needs a count of 7 at least"},
+		{[]string{"w", "2", "lim", "7"}, engine.AssignShare, "", ""},
+		{[]string{"x", "1"}, engine.AssignNone, "base", ""},
 	} {
 		call := &engine.Call{Op: engine.Take, Inputs: []engine.Input{input(1, c.pairs...)}}
 		a, err := e.Assign(t.Context(), call, &engine.Usage{Holder: "edge-1", Reported: true, Lasts: 7 * time.Second})
@@ -197,6 +209,9 @@ rule : [token] [v=+] [time=60; count=param lim else 0; lease=20%] [result=2; ret
 		}
 		if a.Kind != c.want || a.Rule == nil || a.Kind == engine.AssignDeny && a.Lasts != 7*time.Second {
 			t.Errorf("%v: %v for %v by %v; want %v", c.pairs, a.Kind, a.Lasts, a.Rule, c.want)
+		}
+		if a.Word != c.word || a.Reason != c.reason {
+			t.Errorf("%v: the word %q, %q; want %q, %q", c.pairs, a.Word, a.Reason, c.word, c.reason)
 		}
 	}
 }

@@ -213,6 +213,14 @@ func (r *Rule) selectsDoor(has func(*doorname.Door) bool) bool {
 	return slices.ContainsFunc(doors, func(name string) bool { return has(doorname.Of(name)) })
 }
 
+// mayMeet reports whether requests of a door may meet the rule, as far as its conditions on the
+// door show.
+func (r *Rule) mayMeet(door string) bool {
+	return !slices.ContainsFunc(r.Conditions, func(c *Condition) bool {
+		return c.Name == "door" && c.form != formDict && !c.holds(&value{text: door}, 0)
+	})
+}
+
 // isForOwnParams reports whether the callers of the rule's doors send parameters by
 // name, as descriptors and applications do.
 func (r *Rule) isForOwnParams() bool {

@@ -190,6 +190,7 @@ var (
 	warnNoHold      = vocabulary.Define("W072", "requests under way are not counted by their outcome yet")
 	warnSameUse     = vocabulary.Define("W073", "two estimates become the same number of hits")
 	warnUnshared    = vocabulary.Define("W074", "gateways get no share of the limit")
+	warnTooSmall    = vocabulary.Define("W075", "a limit is too small for shares of gateways")
 	warnAudience    = vocabulary.Define("W081", "a token of any audience is valid")
 	warnUnverified  = vocabulary.Define("W082", "no rule refuses requests whose token is invalid")
 	warnNoKeys      = vocabulary.Define("W083", "no rule says what happens while tokens cannot be verified")

@@ -1,10 +1,6 @@
 package rules
 
-import (
-	"strings"
-
-	"github.com/koalagate/koalagate/internal/method"
-)
+import "strings"
 
 // defaultSettle is how long an outcome rule waits for the end of a request unless it
 // states settle, in seconds.
@@ -60,10 +56,6 @@ const (
 	maxLease = 200
 )
 
-// minPart is the part of a limit from which holding it in advance can save calls to Redis:
-// the hits within 50 ms for which an instance asks for a part.
-const minPart = 4
-
 // parseLease reads `lease=P%`, with up to one decimal.
 func parseLease(p *parser, d *ruleDecl, w word, used bool) {
 	text := w.value.text()
@@ -105,13 +97,6 @@ func (p *parser) checkLease(d *ruleDecl) {
 		p.reportf(d.lease, errLease, "remove lease or settle", "lease in a rule with settle")
 	case d.Wait > 0:
 		p.reportf(d.lease, errLease, "remove lease or wait", "lease in a rule with wait")
-	}
-	whole, limit, half := d.Count, d.Count, ""
-	if method.Of(d.Method).Refills { // as many hits may be missing of its refill
-		whole, limit, half = d.Burst, d.Burst/2, "half of "
-	}
-	if whole > 0 && limit*d.Lease < minPart*1000 {
-		p.reportf(d.lease, warnSmallLease, "remove lease: a limit this small costs Redis little", "%s%s of the limit of %d is less than four hits, and holding so few in advance saves no calls to Redis", half, d.lease.text(), whole)
 	}
 }
 

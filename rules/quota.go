@@ -2,10 +2,6 @@ package rules
 
 import "github.com/koalagate/koalagate/internal/method"
 
-// shortestShared is the least length of a window whose hits can be shared, in seconds: a share
-// lasts for seconds, and none may be spent in the next window.
-const shortestShared = 60
-
 // Unassignable returns the word of the rule language because of which no share of the rule's
 // limit can be assigned to a gateway that decides by itself, or which the rule lacks for that;
 // "" if shares can be. It knows the rule alone: stores also refuse limits that a request
@@ -24,7 +20,7 @@ func (r *Rule) Unassignable() string {
 		return "wait"
 	case r.Overdraft:
 		return "overdraft"
-	case method.Of(r.Method).Windows && r.Unit < Minute && r.Time < shortestShared && len(r.Thresholds) == 0:
+	case method.Of(r.Method).Windows && r.Unit < Minute && r.Time < method.ShortestShared && len(r.Thresholds) == 0:
 		return "time"
 	case r.Result.Verdict() == Allow:
 		return "result" // requests above the limit reach no further rule

@@ -22,7 +22,7 @@ func (p *parser) warn(set *Set) {
 		}
 	}
 	for _, warn := range []func(){
-		p.warnDays, p.warnUncounted, p.warnQueues, p.warnBans, p.warnSettling, p.warnUnshared, p.warnOver, p.warnRefusals, p.warnUnreachable, p.warnResults, p.warnTokens, p.warnOutcomes, p.warnRawTokens,
+		p.warnDays, p.warnUncounted, p.warnQueues, p.warnBans, p.warnSettling, p.warnSmallParts, p.warnUnshared, p.warnTooSmall, p.warnOver, p.warnRefusals, p.warnUnreachable, p.warnResults, p.warnTokens, p.warnOutcomes, p.warnRawTokens,
 		func() { p.warnUnused(set) },
 	} {
 		if warn(); !p.at(0) {
@@ -115,11 +115,32 @@ func (p *parser) warnBans() {
 	}
 }
 
+// minPart is the part of a limit from which holding it in advance can save calls to Redis:
+// the hits within 50 ms for which an instance asks for a part.
+const minPart = 4
+
+// warnSmallParts reports limits with lease of which instances never hold a part. Gateways at
+// a door that decide by themselves need lease for shares.
+func (p *parser) warnSmallParts() {
+	for _, d := range p.eachRule() {
+		whole, limit, half := d.Count, d.Count, ""
+		if method.Of(d.Method).Refills { // as many hits may be missing of its refill
+			whole, limit, half = d.Burst, d.Burst/2, "half of "
+		}
+		if d.Lease > 0 && whole > 0 && limit*d.Lease < minPart*1000 && !d.selectsDoor(shares) {
+			p.reportf(d.lease, warnSmallLease, "remove lease: a limit this small costs Redis little", "%s%s of the limit of %d is less than four hits, and holding so few in advance saves no calls to Redis", half, d.lease.text(), whole)
+		}
+	}
+}
+
+// shares reports whether gateways at a door decide by themselves, with shares of limits.
+func shares(d *doorname.Door) bool { return d.Shares }
+
 // warnUnshared reports limits that gateways at a door can only keep with shares of them, which
 // the rules do not allow.
 func (p *parser) warnUnshared() {
 	for _, d := range p.eachRule() {
-		if doors, selects := d.doors(); !selects || !d.Enforced() || !d.Counts() || !slices.ContainsFunc(doors, func(name string) bool { return doorname.Of(name).Shares }) {
+		if !d.Enforced() || !d.Counts() || !d.selectsDoor(shares) {
 			continue
 		}
 		switch word := d.Unassignable(); word {
@@ -134,6 +155,26 @@ func (p *parser) warnUnshared() {
 			p.reportf(d.at, warnUnshared, "use a [count] or [token] rule with lease, or limit the rule to another door", "the gateways of the door decide by themselves, and get no share of the limit of a %s rule", d.Method)
 		default:
 			p.reportf(d.at, warnUnshared, "remove "+word+", or limit the rule to another door", "the gateways of the door decide by themselves, and get no share of the limit because of %s", word)
+		}
+	}
+}
+
+// warnTooSmall reports limits that are too small for shares, of rules that such gateways may meet:
+// the door is in use if a rule requires it.
+func (p *parser) warnTooSmall() {
+	if !slices.ContainsFunc(p.rules, func(d *ruleDecl) bool { return d.selectsDoor(shares) }) {
+		return
+	}
+	sharing := slices.DeleteFunc(slices.Clone(doorNames), func(name string) bool { return !shares(doorname.Of(name)) })
+	for _, d := range p.eachRule() {
+		none := d.Count == 0 || method.Of(d.Method).Refills && d.Burst == 0 // refuses all, or depends on the request
+		at := slices.IndexFunc(sharing, d.mayMeet)
+		if none || at < 0 || !d.Enforced() || !d.Counts() || d.Unassignable() != "" {
+			continue
+		}
+		if word, least := method.Of(d.Method).TooSmall(d.Time, d.Count, d.Burst, d.Lease); word != "" {
+			p.reportf(d.lease, warnTooSmall, fmt.Sprintf("want %s=%d at least, or limit the rule to another door", word, least),
+				"the gateways of the door %s decide by themselves, and get no share of a limit with so small a %s as %d", sharing[at], word, *d.of(word))
 		}
 	}
 }

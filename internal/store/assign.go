@@ -155,9 +155,6 @@ func (r Reason) String() string {
 	return "unknown"
 }
 
-// shortest is the least length of a window of which shares can be assigned, in seconds.
-const shortest = 60
-
 // Unassignable returns the word of the rule language because of which no share of the
 // rule's limit can be assigned, or which it lacks; "" if shares can be.
 func (r *Rule) Unassignable() string {
@@ -173,12 +170,22 @@ func (r *Rule) Unassignable() string {
 		return "settle"
 	case r.Wait > 0:
 		return "wait"
-	case is.Windows && r.Unit < Minute && r.Time < shortest:
+	case is.Windows && r.Unit < Minute && r.Time < method.ShortestShared:
 		return "time"
-	case is.Refills && r.Count < (r.Time+9)/10, r.Count == 0: // a hit in 10 s
-		return "count"
 	}
-	return ""
+	word, _ := r.TooSmall()
+	return word
+}
+
+// TooSmall returns the word for what is too small about the limit of a rule with lease, so that
+// no share of it can be assigned, and the least value; "" if nothing is.
+func (r *Rule) TooSmall() (word string, least int64) {
+	return method.Of(r.Method).TooSmall(r.Time, r.Count, r.Burst, r.Lease)
+}
+
+// RefusesAll reports whether the limit of the rule admits nothing.
+func (r *Rule) RefusesAll() bool {
+	return r.Count == 0 && r.Base == 0 || method.Of(r.Method).Refills && r.Burst == 0
 }
 
 // Validate returns an error that describes the first invalid part of the usage.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/store/storetest/machine"
 )
 
@@ -174,4 +175,11 @@ func TestSmallFirstBurstGrows(t *testing.T) {
 	if n := f.Ask(0, 100); n != 30 {
 		t.Errorf("%d hits are admitted at once; want a quarter of half the share, 30", n)
 	}
+}
+
+// The smallest limits of which there are shares leave a hit for one.
+func TestSharesOfSmallLimits(t *testing.T) {
+	m := memory.New(memory.Options{})
+	defer m.Close()
+	storetest.RunLeastShares(t, m)
 }

@@ -1,6 +1,9 @@
 package memory
 
-import "github.com/koalagate/koalagate/internal/store"
+import (
+	"github.com/koalagate/koalagate/internal/method"
+	"github.com/koalagate/koalagate/internal/store"
+)
 
 // lender is a counter of which shares are assigned. It replaces the plain counter at the
 // first assignment, so that others cost nothing.
@@ -127,7 +130,7 @@ func (b *lentBucket) pool(r *store.Rule, t *moment) pool {
 	all, risen, stock := b.list.sum(t.now, store.HolderID{}), b.tide, b.stock(r, t.now)
 	risen.rise(stock, refillRate(r)-all.rate, t.now)
 	return pool{
-		bucket: true, unit: 1, refill: refillRate(r), bursts: shareOf(r, r.Burst) / 2,
+		bucket: true, unit: 1, refill: refillRate(r), bursts: shareOf(r, r.Burst) / method.BucketBursts,
 		stock: stock, tide: risen, size: toUnits(sizeOf(r), r) - all.burst*unitsPerHit,
 	}
 }
@@ -202,7 +205,7 @@ func (w *lentWindow) pool(r *store.Rule, t *moment) pool {
 		closes = windowEnd(r, t)
 	}
 	return pool{
-		unit: unitsPerHit, most: most * unitsPerHit, bursts: most / 4, closes: closes,
+		unit: unitsPerHit, most: most * unitsPerHit, bursts: most / method.WindowBursts, closes: closes,
 		stock: min(max(r.Count-w.hitsAt(t.now), 0), enough) * unitsPerHit,
 	}
 }

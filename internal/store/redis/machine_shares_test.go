@@ -99,3 +99,7 @@ func TestLostReportsAreSpent(t *testing.T) {
 		})
 	}
 }
+
+func TestSharesOfSmallLimitsInRedis(t *testing.T) {
+	storetest.RunLeastShares(t, storetest.StartServer(t).Open(t, func(o *redis.Options) { o.Linger = time.Hour; o.Refusals = -1 }))
+}

@@ -1,0 +1,54 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store"
+)
+
+// RunLeastShares checks that a store assigns shares of the smallest limits of which any can be
+// assigned, and refuses smaller ones with the word for what is too small.
+func RunLeastShares(t *testing.T, s store.Assigner) {
+	t.Helper()
+	assign := func(r store.Rule) (store.Assignment, error) {
+		return s.Assign(t.Context(), &store.Usage{Now: 1_780_000_000_000, Zone: time.UTC, Rules: []store.Rule{r}, Holder: "edge-1", Reported: true, Denied: 1, Lasts: 7000, Fresh: true})
+	}
+	for _, c := range []struct {
+		lease, burst, count int64 // the least of a bucket and of a window
+	}{
+		{200, 10, 20}, {199, 11, 21}, {50, 40, 80}, {3, 667, 1334}, {1, 2000, 4000},
+	} {
+		for i, r := range []store.Rule{
+			{Method: store.Token, Time: 60, Count: 6, Burst: c.burst},
+			{Method: store.Count, Time: 60, Count: c.count},
+			{Method: store.Count, Time: store.Day, Count: c.count},
+		} {
+			r.Return, r.Lease, r.Subject = int64(i+1), c.lease, fmt.Appendf(nil, "least %d", c.lease)
+			if a, err := assign(r); err != nil || !a.Send || a.Burst != 1 || a.Rate < 1 {
+				t.Errorf("of %+v: %+v, %v; want a burst of 1, and a rate", r, a, err)
+			}
+			lack, word := &r.Count, "count"
+			if r.Method == store.Token {
+				lack, word = &r.Burst, "burst"
+			}
+			least := *lack
+			*lack--
+			if got, n := r.TooSmall(); got != word || n != least || r.Unassignable() != word {
+				t.Errorf("%+v has too small a %q, less than %d; want %q, less than %d", r, got, n, word, least)
+			}
+			if _, err := assign(r); err == nil {
+				t.Errorf("%+v is shared", r)
+			}
+		}
+	}
+	slow := store.Rule{Subject: []byte("slow"), Return: 1, Method: store.Token, Time: 61, Count: 6, Burst: 100, Lease: 200}
+	if word, least := slow.TooSmall(); word != "count" || least != 7 {
+		t.Errorf("a bucket that is filled with 6 in 61 s has too small a %q, less than %d; want count, less than 7", word, least)
+	}
+	slow.Count = 7
+	if a, err := assign(slow); err != nil || !a.Send || a.Rate != 1 {
+		t.Errorf("of %+v: %+v, %v; want a hit in 10 s", slow, a, err)
+	}
+}
