@@ -48,7 +48,10 @@ type bucket struct {
 	quiet time.Time             // until when Envoy may have an assignment of another stream
 	due   *engine.Assignment    // to be sent
 
-	unsure bool    // the last call failed: the store may have assigned another share
+	degraded bool // this instance's own counters gave the last answer, in place of Redis
+	// unsure says that the last call failed, or that other counters have answered than before:
+	// they may have assigned another share than Envoy has.
+	unsure bool
 	lent   float64 // the part of the limit that all holders have
 	rate   float64 // hits per second
 }
@@ -95,8 +98,8 @@ func (b *bucket) usage(t *stream, now time.Time) engine.Usage {
 	}
 }
 
-// margin returns how long before its end Envoy's share counts as over: the store may take one
-// for longer than Envoy does after a call that failed.
+// margin returns how long before its end Envoy's share counts as over: the store may take
+// another one, which ends later, for Envoy's.
 func (b *bucket) margin() time.Duration {
 	if b.unsure {
 		return nearlyOver
@@ -125,10 +128,13 @@ func (b *bucket) step(ctx context.Context, t *stream) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if a.Degraded != b.degraded {
+		b.degraded, b.unsure = a.Degraded, true
+	}
 	if b.unsure && a.Tokens > 0 && b.kind == engine.AssignShare && b.has(now, nearlyOver) {
 		a.Kind = engine.AssignShare
 	}
-	b.unsure = false
+	b.unsure = b.unsure && a.Kind == engine.AssignKeep
 	b.take(s, a, now, wasReported)
 }
 

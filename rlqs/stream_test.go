@@ -372,6 +372,44 @@ func TestSharesOfFailedCallsAreRepeated(t *testing.T) {
 	}
 }
 
+// When Redis goes away and comes back, other counters answer than before, which may take another
+// share for what Envoy has: it gets the one that they have.
+func TestSharesOfOtherCountersAreRepeated(t *testing.T) {
+	in(t, func(t *testing.T) {
+		d := open(t, limited)
+		keep := func(a store.Assignment) {
+			d.store.mu.Lock()
+			defer d.store.mu.Unlock()
+			d.store.answer = func(u *store.Usage) (store.Assignment, error) {
+				kept := a
+				kept.Send = u.Fresh
+				return kept, nil
+			}
+		}
+		g := d.connect("edge-1")
+		g.report(used("ann", 0, 1, 0))
+		g.want("a share in Redis", "ann: 10, 20 per 1s, for 7s")
+		for _, c := range []struct {
+			what  string
+			waits time.Duration
+			store.Assignment
+			usages, want string
+		}{
+			{"Redis goes away", time.Second, store.Assignment{Degraded: true, Rate: 400, Burst: 10, Lasts: 6000}, "report 1+0 after 0 s fresh\noccasion", "ann: 10, 40 per 1s, for 6s"},
+			{"it stays away", time.Second, store.Assignment{Degraded: true, Rate: 400, Burst: 10, Lasts: 5000}, "occasion", ""},
+			{"it comes back", time.Second, store.Assignment{Rate: 200, Burst: 10, Lasts: 5000}, "occasion", "ann: 10, 20 per 1s, for 5s"},
+			{"it stays", 2 * time.Second, store.Assignment{Rate: 200, Burst: 10, Lasts: 3000}, "occasion\noccasion", ""},
+			{"it goes away when the share is nearly over", time.Second, store.Assignment{Degraded: true, Rate: 400, Burst: 10, Lasts: 6000}, "occasion", ""},
+			{"after that", time.Second, store.Assignment{Degraded: true, Rate: 400, Burst: 10, Lasts: 6000}, "occasion fresh", "ann: 10, 40 per 1s, for 6s"},
+		} {
+			keep(c.Assignment)
+			pass(c.waits)
+			wantUsages(t, d, c.what, c.usages)
+			g.want(c.what, c.want)
+		}
+	})
+}
+
 // With the counters of this process, the share of the only Envoy follows its demand, up to the
 // rate of the rule.
 func TestSharesFollowTheDemand(t *testing.T) {
