@@ -87,6 +87,7 @@ func (s *step) look(u *store.Usage) (a store.Assignment) {
 	if !lends {
 		return a
 	}
+	l = l.clone().(lender)
 	p, list := l.pool(&u.Rules[0], &s.at), l.lent(a.Now)
 	if holders := list.wants(a.Now, store.HolderID{}); len(holders) > 0 {
 		p.lasting = u.Lasts + store.OnTheWay

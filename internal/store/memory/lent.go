@@ -94,11 +94,11 @@ func (b *lentBucket) coming(r *store.Rule, now int64) int64 {
 }
 
 func (b *lentBucket) read(r *store.Rule, t *moment, got *reading) {
-	b.clip(r, t.now)
-	seen := b.bucket
-	level := b.levelAt(r, t.now) + b.coming(r, t.now)
+	seen := *b // as in Redis, a look leaves the instant of the level, from which a clock may step back
+	seen.clip(r, t.now)
+	level := seen.levelAt(r, t.now) + seen.coming(r, t.now)
 	seen.set(min(level, sizeOf(r)), r, t.now)
-	seen.read(r, t, got)
+	seen.bucket.read(r, t, got)
 }
 
 func (b *lentBucket) add(r *store.Rule, t *moment) {
