@@ -164,6 +164,9 @@ func (c *Config) setStoreDefaults() {
 	// Far more than Redis needs, and too short for users to notice. A
 	// caller's own deadline shortens it.
 	c.RedisBudget = 100 * time.Millisecond
+	// Operators wait for it, and an instance that cannot be told from one that is gone
+	// delays a publish.
+	c.RedisCallTimeout = 2 * time.Second
 	// With 64 callers it takes a quarter of the Redis time of separate calls.
 	c.RedisBatching = "script"
 	// So many callers over their limit cost Redis almost nothing, at the

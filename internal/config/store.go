@@ -40,6 +40,8 @@ type Store struct {
 	RedisPrefix string `koanf:"redis_prefix" validate:"min=1,max=64,printascii,excludesall={} "`
 	// RedisBudget is the maximum time that a decision waits for Redis.
 	RedisBudget time.Duration `koanf:"redis_budget" validate:"min=1ms,max=10s"`
+	// RedisCallTimeout is the maximum time of a call of Redis about anything but counters.
+	RedisCallTimeout time.Duration `koanf:"redis_call_timeout" validate:"min=100ms,max=10s"`
 	// RedisBatching determines how concurrent decisions are sent to Redis: script
 	// (many in one script call), pipeline (one script call each, in one round
 	// trip) or off (each separately). It does not change decisions.

@@ -69,7 +69,7 @@ func newRecords(client goredis.UniversalClient, prefix string, key ed25519.Publi
 
 // look returns the version, and reads the clock of Redis.
 func (r *records) look(ctx context.Context, now func() time.Time) (string, error) {
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	before := now()
 	reply, err := lookScript.Run(ctx, r.client, []string{r.version}).StringSlice()
@@ -100,7 +100,7 @@ func (r *records) look(ctx context.Context, now func() time.Time) (string, error
 func (r *records) read(ctx context.Context, faulty func(error)) (map[string]*Exception, error) {
 	all := make(map[string]*Exception, len(r.known))
 	fresh := make(map[string]known, len(r.known))
-	scan := redisconn.HashScan{Key: r.book, Page: piece, MaxBytes: maxRecord, Timeout: redisconn.CallTimeout}
+	scan := redisconn.HashScan{Key: r.book, Page: piece, MaxBytes: maxRecord, Timeout: redisconn.CallTimeout(r.client)}
 	for field, err := range scan.Fields(ctx, r.client) {
 		if err != nil {
 			return nil, err
@@ -209,7 +209,7 @@ func (r *records) prune(ctx context.Context, list []Exception) error {
 }
 
 func (r *records) run(ctx context.Context, script *goredis.Script, args ...any) (string, error) {
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	answer, err := script.Run(ctx, r.client, []string{r.book, r.version}, args...).Text()
 	if err != nil {

@@ -67,7 +67,7 @@ func (r *Records) ReadBlob(ctx context.Context, b Blob) ([]byte, error) {
 }
 
 func (r *Records) countPieces(ctx context.Context, b Blob) (int64, error) {
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	pieces, err := r.client.HLen(ctx, r.keys.blob(b.Sum)).Result()
 	if err != nil {
@@ -78,7 +78,7 @@ func (r *Records) countPieces(ctx context.Context, b Blob) (int64, error) {
 
 // piece reads a piece, if it has its size: what Redis holds may be hostile.
 func (r *Records) piece(ctx context.Context, b Blob, n int64) (string, error) {
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	size := min(pieceSize, b.Size-n*pieceSize)
 	piece, err := readPiece().Run(ctx, r.client, []string{r.keys.blob(b.Sum)}, n, size).Text()
@@ -101,7 +101,7 @@ func (r *Records) HasBlob(ctx context.Context, b Blob) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	// It expires if no version uses it soon; blobs of versions never expire.
 	key := r.keys.blob(b.Sum)
@@ -149,7 +149,7 @@ func (r *Records) WriteBlob(ctx context.Context, b Blob, from io.Reader) error {
 	if hex.EncodeToString(sum.Sum(nil)) != b.Sum || size != b.Size {
 		return refused("a file to publish has another hash than its manifest states: it changed while it was sent")
 	}
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	// A blob of a version in use is replaced by the same content without an expiry.
 	if err := completeBlob().Run(ctx, r.client, []string{upload, r.keys.blob(b.Sum)}, spareTime.Milliseconds()).Err(); err != nil {
@@ -161,7 +161,7 @@ func (r *Records) WriteBlob(ctx context.Context, b Blob, from io.Reader) error {
 // writePiece writes a piece of an upload, which expires if it does not go on. A piece that
 // the client sends twice, as on a Cluster after an error, changes nothing.
 func (r *Records) writePiece(ctx context.Context, key string, n int64, piece []byte) error {
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	pipe := r.client.TxPipeline()
 	pipe.HSet(ctx, key, n, piece)

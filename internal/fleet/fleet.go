@@ -15,6 +15,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,8 @@ const (
 
 // Options configure Records. Redis, Prefix and MaxVersionBytes are required.
 type Options struct {
-	// Redis is the Redis of the counters. Its Timeout is not used.
+	// Redis is the Redis of the counters. The default of its Timeout is
+	// redisconn.DefaultCallTimeout.
 	Redis redisconn.Options
 	// Prefix is the prefix of all keys.
 	Prefix string
@@ -66,7 +68,7 @@ type Records struct {
 
 // Open returns the records. It does not connect; the error concerns the options.
 func Open(o Options) (*Records, error) {
-	o.Redis.Timeout = redisconn.CallTimeout
+	o.Redis.Timeout = cmp.Or(o.Redis.Timeout, redisconn.DefaultCallTimeout)
 	address, err := redisconn.NewAddress(o.Redis)
 	if err != nil {
 		return nil, err
@@ -110,7 +112,7 @@ func unavailable(err error) error {
 		return fmt.Errorf("a key of published rules in Redis was overwritten by a value of another type; delete the keys of {fleet} and koalagate publish --restore: %w", err)
 	}
 	if redisconn.TimedOut(err) {
-		return &awayError{fmt.Errorf("Redis does not answer within %v: %w: check its SLOWLOG, its load and the network", redisconn.CallTimeout, err)}
+		return &awayError{fmt.Errorf("Redis does not answer within redis_call_timeout: %w: check its SLOWLOG, its load and the network", err)}
 	}
 	if remedy := redisconn.Remedy(err); remedy != "" {
 		return &awayError{fmt.Errorf("Redis does not answer: %w: %s", err, remedy)}

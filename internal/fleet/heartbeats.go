@@ -52,7 +52,7 @@ const ready = "ready"
 // Beat writes a heartbeat, and brings the proposed version into force if all instances
 // are ready.
 func (r *Records) Beat(ctx context.Context, h *Heartbeat) (State, error) {
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	leaves := 0
 	if h.Leaves {
@@ -65,7 +65,7 @@ func (r *Records) Beat(ctx context.Context, h *Heartbeat) (State, error) {
 // State reads the state without a heartbeat. On a Cluster the node with the records states
 // the time: the clocks of nodes may differ.
 func (r *Records) State(ctx context.Context) (State, error) {
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	return stateOf(readState().Run(ctx, r.client, r.keys.all(), r.keys.arguments()...).StringSlice())
 }

@@ -25,7 +25,7 @@ func (r *Records) Version(ctx context.Context, number uint64) (*Manifest, Purpos
 
 // readRecord returns the unchecked record of a version, empty if there is none.
 func (r *Records) readRecord(ctx context.Context, number uint64) ([]byte, error) {
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	value, err := r.client.GetRange(ctx, r.keys.version(number), 0, maxManifest).Bytes()
 	if err != nil && !errors.Is(err, goredis.Nil) {
@@ -112,7 +112,7 @@ const unpruned = 16
 
 // numbers returns the numbers of the history, newest first, at most some.
 func (r *Records) numbers(ctx context.Context, most int) ([]uint64, error) {
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	texts, err := readHistory().Run(ctx, r.client, r.keys.all(), r.keys.arguments(most)...).StringSlice()
 	if err != nil {
@@ -129,7 +129,7 @@ func (r *Records) numbers(ctx context.Context, most int) ([]uint64, error) {
 
 // checkPolicy returns an error if Redis may drop keys that have no expiry.
 func (r *Records) checkPolicy(ctx context.Context) error {
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	text, err := r.memoryInfo(ctx)
 	if err != nil {
@@ -178,7 +178,7 @@ func (r *Records) Prune(ctx context.Context) error {
 	if err != nil || len(old) == 0 {
 		return err
 	}
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	pipe := r.client.Pipeline()
 	for _, m := range old {

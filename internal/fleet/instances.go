@@ -41,7 +41,7 @@ var (
 // Instances returns the instances, the one with the latest heartbeat first. One that ended without
 // taking leave is gone; it stays for seven days or until Dismiss, the 100 latest of them.
 func (r *Records) Instances(ctx context.Context) ([]Instance, error) {
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	reply, err := listInstances().Run(ctx, r.client, r.keys.all(), r.keys.arguments()...).StringSlice()
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *Records) Instances(ctx context.Context) ([]Instance, error) {
 
 // Dismiss forgets an instance that is gone, and returns its last description.
 func (r *Records) Dismiss(ctx context.Context, id string) (*Instance, error) {
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	reply, err := dismiss().Run(ctx, r.client, r.keys.all(), r.keys.arguments(id)...).StringSlice()
 	switch {

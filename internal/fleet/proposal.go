@@ -107,7 +107,7 @@ func (r *Records) send(ctx context.Context, p *Proposal, m *Manifest, seen strin
 		signed = 1
 	}
 	value := record(p.Manifest, p.Signature)
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	reply, err := propose().Run(ctx, r.client, r.keys.all(), r.keys.arguments(
 		m.Number, m.Before, value, p.Timeout.Milliseconds(), p.Quorum, list.String(), kind, length, follow, abort, seen, sumOf(value), signed)...).StringSlice()
@@ -172,7 +172,7 @@ type Outcome struct {
 
 // Outcome returns the outcome of a proposal.
 func (r *Records) Outcome(ctx context.Context, number uint64) (Outcome, error) {
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	reply, err := readOutcome().Run(ctx, r.client, r.keys.all(), r.keys.arguments(number)...).StringSlice()
 	if err != nil {
@@ -224,7 +224,7 @@ func (r *Records) Enforce(ctx context.Context, number uint64, signature string) 
 	case purpose != InForce:
 		return refused("the signature of version %d is for %q; want %q", number, purpose, InForce)
 	}
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	if err := enforce().Run(ctx, r.client, r.keys.all(), r.keys.arguments(number, sumOf(value), signature)...).Err(); err != nil {
 		return unavailable(err)

@@ -37,7 +37,7 @@ const MaxReport = 256 << 10
 // WriteTally replaces the tally of the instance with an id. It ends the trial if too many
 // requests would be newly refused. It does nothing if another version is on trial.
 func (r *Records) WriteTally(ctx context.Context, id string, t *Tally) error {
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	if err := writeTally().Run(ctx, r.client, r.keys.all(), r.keys.arguments(t.Number, id, t.Requests, t.NewlyRefused, t.Report)...).Err(); err != nil {
 		return unavailable(err)
@@ -48,7 +48,7 @@ func (r *Records) WriteTally(ctx context.Context, id string, t *Tally) error {
 // TrialHead returns the last trial without the reports of the instances, nil if there was none
 // within the last day.
 func (r *Records) TrialHead(ctx context.Context) (*Trial, error) {
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	reply, err := readTrial().Run(ctx, r.client, r.keys.all(), r.keys.arguments()...).StringSlice()
 	if err != nil {
@@ -63,9 +63,9 @@ func (r *Records) Trial(ctx context.Context) (*Trial, error) {
 	if t == nil || err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, reportsTimeout)
+	ctx, cancel := context.WithTimeout(ctx, reportsTimes*redisconn.CallTimeout(r.client))
 	defer cancel()
-	scan := redisconn.HashScan{Key: r.keys.begin + "reports", Page: 4, MaxBytes: MaxReport, Timeout: redisconn.CallTimeout} // a page is at most 1 MB
+	scan := redisconn.HashScan{Key: r.keys.begin + "reports", Page: 4, MaxBytes: MaxReport, Timeout: redisconn.CallTimeout(r.client)} // a page is at most 1 MB
 	seen, size := make(map[string]bool), 0
 	for report, err := range scan.Fields(ctx, r.client) {
 		if err != nil {
@@ -87,11 +87,11 @@ func (r *Records) Trial(ctx context.Context) (*Trial, error) {
 
 const (
 	// maxReports and maxReportBytes bound the reports that are read, and maxID the ids of
-	// their instances. So many take more than one call, and reportsTimeout is for all of them.
+	// their instances. So many take more than one call, and reportsTimes as long for all of them.
 	maxReports     = 1000
 	maxReportBytes = 64 << 20
 	maxID          = 64
-	reportsTimeout = 5 * redisconn.CallTimeout
+	reportsTimes   = 5
 )
 
 // trialOf reads the reply of trial.lua; nil if there is no trial.
@@ -118,7 +118,7 @@ func trialOf(h []string) (*Trial, error) {
 // StopTrial ends the running trial and reports whether one ran. The version in force
 // stays.
 func (r *Records) StopTrial(ctx context.Context, why string) (bool, error) {
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	stopped, err := stopTrial().Run(ctx, r.client, r.keys.all(), r.keys.arguments(why)...).Int()
 	if err != nil {

@@ -65,7 +65,7 @@ func (s *Service) openExceptions() error {
 	o.Hide = s.identities.Hide
 	trail := audit.Options{Prefix: c.RedisPrefix, Host: hostName(), Logger: s.logger}
 	if c.Redis != "" {
-		address, err := redisconn.NewAddress(connection(c, redisconn.CallTimeout))
+		address, err := redisconn.NewAddress(connection(c, c.RedisCallTimeout))
 		if err != nil {
 			return err
 		}

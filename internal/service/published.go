@@ -26,7 +26,7 @@ func (s *Service) openPublished(o *app.Options) error {
 		}
 	}
 	records, err := fleet.Open(fleet.Options{
-		Redis:  connection(c, 0), // it has a timeout of its own
+		Redis:  connection(c, c.RedisCallTimeout),
 		Prefix: c.RedisPrefix, MaxVersionBytes: int64(c.MaxVersionBytes), Keep: c.KeepVersions, PublicKey: key,
 	})
 	if err != nil {

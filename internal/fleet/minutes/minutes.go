@@ -61,7 +61,7 @@ func (r *Records) Write(ctx context.Context, kind string, minute int64, document
 	if len(document) > MaxDocument {
 		return fmt.Errorf("a document of %d bytes; want at most %d", len(document), MaxDocument)
 	}
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	return write.Run(ctx, r.client, []string{r.key(kind, minute)}, r.instance, document, expiry.Milliseconds()).Err()
 }
@@ -96,7 +96,7 @@ func (r *Records) Read(ctx context.Context, kind string, first, last int64) ([]D
 
 // minute reads one minute in pieces, all of them in the time of one call.
 func (r *Records) minute(ctx context.Context, kind string, minute int64) ([]Document, error) {
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()
 	var list []Document
 	seen := map[string]bool{r.instance: true}

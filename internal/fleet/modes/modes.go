@@ -82,7 +82,7 @@ func New(o Options) *Keeper {
 // Set sets modes by door at all instances, at this one at once. With an error it is unknown
 // whether they follow.
 func (k *Keeper) Set(ctx context.Context, modes map[string]string) error {
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, k.o.Redis)
 	defer cancel()
 	name := rand.Text()[:nameLength]
 	arguments := []any{expiry.Milliseconds()}
@@ -112,7 +112,7 @@ func (k *Keeper) Run(ctx context.Context) {
 
 // read applies the modes that are new, and undoes those that are not in Redis any more.
 func (k *Keeper) read(ctx context.Context) error {
-	ctx, cancel := redisconn.Call(ctx)
+	ctx, cancel := redisconn.Call(ctx, k.o.Redis)
 	defer cancel()
 	k.mu.Lock()
 	defer k.mu.Unlock()
