@@ -3,6 +3,7 @@ package service
 import (
 	"errors"
 	"net"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -11,15 +12,27 @@ import (
 // A listener that closes still hands over the connections that wait in its queue, and
 // refuses new ones.
 func TestListenerClosesGently(t *testing.T) {
-	l, err := listen(t.Context(), "127.0.0.1:0", false)
+	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": "unix:" + filepath.Join(t.TempDir(), "s")} {
+		t.Run(network, func(t *testing.T) { closeGently(t, network, address) })
+	}
+}
+
+// closeGently closes a listener at an address while connections wait.
+func closeGently(t *testing.T, network, address string) {
+	l, err := listen(t.Context(), address, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.(*gentleListener).maxWait = time.Minute
+	switch gentle := l.(type) {
+	case *gentleListener:
+		gentle.maxWait = time.Minute
+	case *gentleUnixListener:
+		gentle.maxWait = time.Minute
+	}
 	const waiting = 20
 	clients := make([]net.Conn, waiting)
 	for i := range clients {
-		if clients[i], err = net.Dial("tcp", l.Addr().String()); err != nil {
+		if clients[i], err = net.Dial(network, l.Addr().String()); err != nil {
 			t.Fatal(err)
 		}
 		defer clients[i].Close()
@@ -36,6 +49,9 @@ func TestListenerClosesGently(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("accepting after the last one: %v; want net.ErrClosed", err)
+	}
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
@@ -47,7 +63,7 @@ func TestListenerClosesGently(t *testing.T) {
 	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("accepting after the end: %v; want net.ErrClosed", err)
 	}
-	if conn, err := net.Dial("tcp", l.Addr().String()); !errors.Is(err, syscall.ECONNREFUSED) {
+	if conn, err := net.Dial(network, l.Addr().String()); !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ENOENT) {
 		t.Errorf("dialing after the end: %v, %v; want refused", conn, err)
 	}
 	if err := l.Close(); !errors.Is(err, net.ErrClosed) {

@@ -100,7 +100,10 @@ func listen(ctx context.Context, address string, shared bool) (net.Listener, err
 		if err := os.Remove(path); err != nil {
 			return nil, fmt.Errorf("removing the socket of an ended process: %w", err)
 		}
-		return open.Listen(ctx, "unix", path)
+		l, err = open.Listen(ctx, "unix", path)
+	}
+	if socket, isUnix := l.(*net.UnixListener); isUnix {
+		return newGentleUnixListener(socket), err
 	}
 	return l, err
 }

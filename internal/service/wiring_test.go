@@ -2,7 +2,6 @@ package service
 
 import (
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -135,8 +134,9 @@ func TestListenTakesOnlyAbandonedSockets(t *testing.T) {
 		l.Close()
 		t.Fatal("took the socket of a live process")
 	}
-	first.(*net.UnixListener).SetUnlinkOnClose(false) // as if the process were killed
-	if err := first.Close(); err != nil {
+	killed := first.(*gentleUnixListener).UnixListener
+	killed.SetUnlinkOnClose(false) // as if the process were killed
+	if err := killed.Close(); err != nil {
 		t.Fatal(err)
 	}
 	again, err := listen(t.Context(), "unix:"+path, false)
