@@ -178,7 +178,7 @@ func (p *program) instancesCommand() *cobra.Command {
 		Use:   "instances",
 		Short: "List the instances that share published rules",
 		Long: "List the instances that share published rules. One that ended without taking leave is gone: it\n" +
-			"stays in the list for seven days, or until it is dismissed.",
+			"stays in the list until it is dismissed, the 100 latest of them.",
 		Example: "  koalagate instances\n  koalagate instances --admin 10.0.0.7:9982 --token-file admin.token",
 		Args:    noArguments,
 	})

@@ -39,7 +39,8 @@ var (
 )
 
 // Instances returns the instances, the one with the latest heartbeat first. One that ended without
-// taking leave is gone; it stays for seven days or until Dismiss, the 100 latest of them.
+// taking leave is gone; it stays until Dismiss, the 100 latest of them, or until no instance has
+// written a heartbeat for seven days.
 func (r *Records) Instances(ctx context.Context) ([]Instance, error) {
 	ctx, cancel := redisconn.Call(ctx, r.client)
 	defer cancel()

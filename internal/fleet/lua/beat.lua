@@ -10,11 +10,11 @@ if leaves == '1' then
 else
   redis.call('ZADD', instances, whole(now), id)
   redis.call('HSET', beats, id, description)
-  redis.call('PEXPIRE', instances, gone_time)
-  redis.call('PEXPIRE', beats, gone_time)
+  redis.call('PEXPIRE', instances, list_time)
+  redis.call('PEXPIRE', beats, list_time)
 end
--- Instances that are gone stay until an operator dismisses them, the latest 100 for a time.
-for _, range in ipairs({{'-inf', whole(now - gone_time), 0}, {whole(now + 60000), '+inf', 0}, {'-inf', whole(now - 3000), 100}}) do
+-- Instances that are gone stay until an operator dismisses them, the latest 100.
+for _, range in ipairs({{whole(now + 60000), '+inf', 0}, {'-inf', whole(now - 3000), 100}}) do
   local found = redis.call('ZRANGEBYSCORE', instances, range[1], range[2], 'LIMIT', 0, 1000)
   for i = 1, #found - range[3] do
     redis.call('ZREM', instances, found[i])

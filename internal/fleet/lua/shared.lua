@@ -28,8 +28,9 @@ local function whole(n)
   return string.format('%.0f', n)
 end
 
--- gone_time is the time for which Redis keeps an instance after its last heartbeat: 7 days.
-local gone_time = 604800000
+-- list_time is the time for which Redis keeps the list of instances after the last heartbeat of
+-- any of them: 7 days.
+local list_time = 604800000
 
 -- live returns the ids of the instances that wrote a heartbeat within three seconds, at most
 -- 1000. A heartbeat of a later time, but for the clock of another master, is none.
