@@ -46,9 +46,9 @@ func (p *program) exceptionAddCommand() *cobra.Command {
 			"are then the entries of the descriptor; values that the limit states may be left out. --deny answers\n" +
 			"OVER_LIMIT.\n\n" +
 			handleHelp + "\n\n" +
-			"--file adds a JSON list of exceptions as `exception list --format json` writes it. All are checked\n" +
-			"before the first is added; an error names the entry and its line. They are added 1,000 at a time. If\n" +
-			"that fails, the error names the entries that are in force.",
+			"--file adds a JSON list of exceptions as `exception list --format json` writes it; a rule may also be\n" +
+			"its name. All are checked before the first is added; an error names the entry and its line. They are\n" +
+			"added 1,000 at a time. If that fails, the error names the entries that are in force.",
 		Example: "  koalagate exception add --rule 201 uid=ann --count 1000 --for 2h --note migration\n" +
 			"  koalagate exception add --rule logins uid@client-ip=203.0.113.7 --deny --for 30m\n" +
 			"  koalagate exception add --limit edge.user user=ann --allow --for 1h",
@@ -71,12 +71,7 @@ func (p *program) exceptionAddCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if o.rule != "" {
-			if x.Rule, err = o.rule.number(c.Context(), p.environ, &o.instance); err != nil {
-				return err
-			}
-		}
-		return p.addOne(c.Context(), o, x)
+		return p.addOne(c.Context(), o, adminapi.Addition{Rule: adminapi.RuleRef(o.rule), Exception: *x})
 	}
 	return c
 }
@@ -92,8 +87,8 @@ func (o *exceptionFlags) addCommon(c *cobra.Command) {
 }
 
 // addOne adds an exception for --for.
-func (p *program) addOne(ctx context.Context, o *exceptionFlags, x *exceptions.Exception) error {
-	what := &adminapi.Additions{Exceptions: []exceptions.Exception{*x}, ForMS: max(1, o.span.Milliseconds())}
+func (p *program) addOne(ctx context.Context, o *exceptionFlags, x adminapi.Addition) error {
+	what := &adminapi.Additions{Exceptions: []adminapi.Addition{x}, ForMS: max(1, o.span.Milliseconds())}
 	added, err := o.add(ctx, p.environ, what)
 	if err != nil {
 		return err
@@ -114,7 +109,7 @@ func (o *exceptionFlags) add(ctx context.Context, environ []string, what *admina
 	return added, o.instance.call(ctx, environ, http.MethodPost, "exceptions", what, &added)
 }
 
-// exception returns the exception of the flags, without the number of its rule.
+// exception returns the exception of the flags, without its rule.
 func (o *exceptionFlags) exception(args []string) (*exceptions.Exception, error) {
 	identity, err := parseIdentity(args)
 	if err != nil {
@@ -179,7 +174,10 @@ func (o *exceptionFlags) sign(ctx context.Context, environ []string, what *admin
 		x.Author = author()
 		x.Sign(key, prepared.Prefix)
 	}
-	what.Exceptions, what.ForMS = prepared.Exceptions, 0
+	for i := range prepared.Exceptions {
+		what.Exceptions[i] = adminapi.Adding(&prepared.Exceptions[i])
+	}
+	what.ForMS = 0
 	return nil
 }
 
@@ -187,10 +185,13 @@ func (o *exceptionFlags) sign(ctx context.Context, environ []string, what *admin
 // the clock of this host.
 const maxClockDifference = 15 * time.Minute
 
-// isCompleted reports whether an exception is as asked but for its ID, its author, and
-// parameters of the identity that were left out. With otherClock its end is by the clock of
-// Redis, and may differ by minutes.
-func isCompleted(x, asked *exceptions.Exception, otherClock bool) bool {
+// isCompleted reports whether an exception is as asked but for its ID, its author, the number of a
+// rule that was named, and parameters of the identity that were left out. With otherClock its end is
+// by the clock of Redis, and may differ by minutes.
+func isCompleted(x *exceptions.Exception, asked *adminapi.Addition, otherClock bool) bool {
+	if number, known := asked.Rule.Number(); known && x.Rule != number {
+		return false
+	}
 	for name, value := range asked.Identity {
 		if x.Identity[name] != value {
 			return false
@@ -200,5 +201,5 @@ func isCompleted(x, asked *exceptions.Exception, otherClock bool) bool {
 	if otherClock {
 		difference = max(0, difference-maxClockDifference)
 	}
-	return x.Rule == asked.Rule && x.Limit == asked.Limit && x.What == asked.What && x.Count == asked.Count && x.Note == asked.Note && slices.Equal(x.Masked, asked.Masked) && difference == 0
+	return x.Limit == asked.Limit && x.What == asked.What && x.Count == asked.Count && x.Note == asked.Note && slices.Equal(x.Masked, asked.Masked) && difference == 0
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/koalagate/koalagate/internal/adminapi"
 	"github.com/koalagate/koalagate/internal/display"
 	"github.com/koalagate/koalagate/internal/exceptions"
 	"github.com/koalagate/koalagate/internal/operations"
@@ -56,7 +57,7 @@ func (p *program) exceptionBanCommand() *cobra.Command {
 				return err
 			}
 		}
-		return p.addOne(c.Context(), o, &exceptions.Exception{What: exceptions.Ban, Identity: identity, Handle: o.handle, Note: o.note})
+		return p.addOne(c.Context(), o, adminapi.Addition{Exception: exceptions.Exception{What: exceptions.Ban, Identity: identity, Handle: o.handle, Note: o.note}})
 	}
 	return c
 }

@@ -28,7 +28,7 @@ const (
 
 // listEntry is an entry of a list of exceptions.
 type listEntry struct {
-	exceptions.Exception
+	adminapi.Addition
 	number, line int // from 1
 	size         int // bytes
 }
@@ -47,14 +47,14 @@ func (p *program) addFile(ctx context.Context, o *exceptionFlags, args []string)
 	}
 	batches := batchesOf(list)
 	for _, batch := range batches {
-		what := &adminapi.Additions{Exceptions: exceptionsOf(batch)}
+		what := &adminapi.Additions{Exceptions: additionsOf(batch)}
 		if err := o.instance.call(ctx, p.environ, http.MethodPost, "exceptions/prepare", what, nil); err != nil {
 			return fmt.Errorf("%s: %w; nothing was added", o.file, ofEntry(err, batch))
 		}
 	}
 	all := make([]exceptions.Exception, 0, len(list))
 	for _, batch := range batches {
-		added, err := o.add(ctx, p.environ, &adminapi.Additions{Exceptions: exceptionsOf(batch)})
+		added, err := o.add(ctx, p.environ, &adminapi.Additions{Exceptions: additionsOf(batch)})
 		switch {
 		case err != nil && len(all) == 0:
 			return fmt.Errorf("%s: %w; nothing was added", o.file, ofEntry(err, batch))
@@ -135,7 +135,7 @@ func parseList(text []byte) ([]listEntry, error) {
 		from := int(d.InputOffset())
 		from += len(text[from:]) - len(bytes.TrimLeft(text[from:], ", \t\r\n"))
 		e := listEntry{number: len(list) + 1, line: lineAt(from)}
-		if err := d.Decode(&e.Exception); err != nil {
+		if err := d.Decode(&e.Addition); err != nil {
 			return nil, fmt.Errorf("%s: %w", e.place(), err)
 		}
 		e.size = int(d.InputOffset()) - from
@@ -163,11 +163,11 @@ func batchesOf(list []listEntry) [][]listEntry {
 	return batches
 }
 
-// exceptionsOf returns the exceptions of entries.
-func exceptionsOf(batch []listEntry) []exceptions.Exception {
-	list := make([]exceptions.Exception, len(batch))
+// additionsOf returns the additions of entries.
+func additionsOf(batch []listEntry) []adminapi.Addition {
+	list := make([]adminapi.Addition, len(batch))
 	for i := range batch {
-		list[i] = batch[i].Exception
+		list[i] = batch[i].Addition
 	}
 	return list
 }

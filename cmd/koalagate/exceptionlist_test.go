@@ -10,6 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/koalagate/koalagate/internal/adminapi"
 	"github.com/koalagate/koalagate/internal/exceptions"
 )
 
@@ -39,19 +40,19 @@ func listOf(ts *testscript.TestScript, _ bool, args []string) {
 
 // Each entry of a list has its line, and errors name both.
 func TestParseList(t *testing.T) {
-	list, err := parseList([]byte("[\n{\"rule\": 1},\n\n  {\"rule\": 2,\n \"what\": \"deny\"}\n, {\"rule\": 3}]\n"))
+	list, err := parseList([]byte("[\n{\"rule\": 1},\n\n  {\"rule\": \"posts\",\n \"what\": \"deny\"}\n, {\"rule\": 3}]\n"))
 	if err != nil || len(list) != 3 {
 		t.Fatal(list, err)
 	}
 	for i, line := range []int{2, 4, 6} {
-		if e := list[i]; e.line != line || e.number != i+1 || e.Rule != int64(i+1) {
-			t.Errorf("entry %d: rule %d at line %d; want line %d", e.number, e.Rule, e.line, line)
+		if e := list[i]; e.line != line || e.number != i+1 || e.Rule != []adminapi.RuleRef{"1", "posts", "3"}[i] {
+			t.Errorf("entry %d: rule %s at line %d; want line %d", e.number, e.Rule, e.line, line)
 		}
 	}
 	for text, want := range map[string]string{
 		"":                            "EOF",
 		"{}":                          "want a list",
-		"[{},\n{\"rule\": \"x\"}]":    "entry 2 (line 2)",
+		"[{},\n{\"rule\": 2.5}]":      "entry 2 (line 2): a rule is 2.5; want its number or its name",
 		"[{},\n{\"count\": 1":         "entry 2 (line 2)",
 		"[{}\n":                       "after entry 1",
 		"[{}]\n\n{}":                  "line 3: unexpected text",

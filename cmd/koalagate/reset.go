@@ -41,11 +41,7 @@ func (p *program) resetCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		number, err := rule.number(c.Context(), p.environ, &i)
-		if err != nil {
-			return err
-		}
-		return p.reset(c.Context(), &i, adminapi.Reset{Rule: number, Identity: identity, Handle: handle}, format.value)
+		return p.reset(c.Context(), &i, adminapi.Reset{Rule: adminapi.RuleRef(rule), Identity: identity, Handle: handle}, format.value)
 	}
 	return c
 }

@@ -1,16 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"net/http"
-	"net/url"
 	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/koalagate/koalagate/internal/operations"
 )
 
 var _ pflag.Value = (*ruleFlag)(nil)
@@ -38,13 +33,3 @@ func (r *ruleFlag) Set(text string) error {
 
 // Type returns the type name in usage messages.
 func (*ruleFlag) Type() string { return "string" }
-
-// number returns the number of the rule, which the instance knows by a name.
-func (r *ruleFlag) number(ctx context.Context, environ []string, i *instance) (int64, error) {
-	if number, err := strconv.ParseInt(string(*r), 10, 64); err == nil {
-		return number, nil
-	}
-	var row operations.BookRule
-	err := i.call(ctx, environ, http.MethodGet, "rules/"+url.PathEscape(string(*r)), nil, &row)
-	return row.Rule, err
-}

@@ -18,11 +18,20 @@ import (
 // Additions is the request to add exceptions, all or none. Without a signature, their IDs
 // and authors are ignored.
 type Additions struct {
-	Exceptions []exceptions.Exception `json:"exceptions"`
+	Exceptions []Addition `json:"exceptions"`
 	// ForMS is the time until their end in ms, instead of Until: it is added to the clock by
 	// which they end, because the caller's clock may be wrong by minutes. 0 for their Until.
 	ForMS int64 `json:"for_ms,omitempty"`
 }
+
+// Addition is an exception to add.
+type Addition struct {
+	Rule RuleRef `json:"rule"` // stands for the number in the exception
+	exceptions.Exception
+}
+
+// Adding returns the addition of an exception.
+func Adding(x *exceptions.Exception) Addition { return Addition{RefTo(x.Rule), *x} }
 
 // Prepared are exceptions as they would be added, to be signed.
 type Prepared struct {
@@ -31,28 +40,28 @@ type Prepared struct {
 }
 
 func (s *server) prepareExceptions(w http.ResponseWriter, r *http.Request) error {
-	what, err := s.readAdditions(w, r)
+	asked, err := s.readAdditions(w, r)
 	if err != nil {
 		return err
 	}
-	for i := range what.Exceptions {
-		if what.Exceptions[i].Handle != "" {
+	for i := range asked {
+		if asked[i].Handle != "" {
 			return problem(http.StatusBadRequest, "a signature covers the values of an identity, which a handle does not show; name the values themselves")
 		}
 	}
-	if err := s.resolveHandles(r.Context(), what.Exceptions); err != nil {
+	if err := s.resolveHandles(r.Context(), asked); err != nil {
 		return err
 	}
-	list, err := s.Exceptions.Prepare(r.Context(), what.Exceptions)
+	list, err := s.Exceptions.Prepare(r.Context(), asked)
 	if err != nil {
 		return exceptionProblem(err)
 	}
 	return done(w, r, &Prepared{s.Exceptions.Prefix(), list})
 }
 
-// readAdditions reads a request with exceptions, and sets their authors and ends unless they
-// are signed.
-func (s *server) readAdditions(w http.ResponseWriter, r *http.Request) (*Additions, error) {
+// readAdditions reads a request with exceptions, finds their rules, and sets their authors and ends
+// unless they are signed.
+func (s *server) readAdditions(w http.ResponseWriter, r *http.Request) ([]exceptions.Exception, error) {
 	what := new(Additions)
 	if err := s.readLong(w, r, what); err != nil {
 		return nil, err
@@ -61,8 +70,23 @@ func (s *server) readAdditions(w http.ResponseWriter, r *http.Request) (*Additio
 		return nil, problem(http.StatusBadRequest, "for_ms is %d; want 1 … %d, which is 31 days", what.ForMS, most)
 	}
 	end := s.Exceptions.Now().Add(time.Duration(what.ForMS) * time.Millisecond)
+	list := make([]exceptions.Exception, len(what.Exceptions))
+	numbers := make(map[RuleRef]int64)
 	for i := range what.Exceptions {
-		x := &what.Exceptions[i]
+		if err := pace.Step(r.Context()); err != nil {
+			return nil, err
+		}
+		asked, x := &what.Exceptions[i], &list[i]
+		number, known := numbers[asked.Rule]
+		if !known {
+			var err error
+			if number, err = s.numberOf(asked.Rule); err != nil {
+				return nil, entryProblem(i, err)
+			}
+			numbers[asked.Rule] = number
+		}
+		*x = asked.Exception
+		x.Rule = number
 		switch {
 		case x.Signature == "":
 			x.Author = authorOf(r)
@@ -73,7 +97,14 @@ func (s *server) readAdditions(w http.ResponseWriter, r *http.Request) (*Additio
 			x.Until = end
 		}
 	}
-	return what, nil
+	return list, nil
+}
+
+// entryProblem is the problem of an error about the exception with an index.
+func entryProblem(index int, err error) *Problem {
+	p := problemOf(err)
+	p.Entry = index + 1
+	return p
 }
 
 // exceptions answers with the exceptions that the query selects.
@@ -112,14 +143,14 @@ func (s *server) exceptionFilter(query url.Values) (f exceptions.Filter, err err
 }
 
 func (s *server) addExceptions(w http.ResponseWriter, r *http.Request) error {
-	what, err := s.readAdditions(w, r)
+	asked, err := s.readAdditions(w, r)
 	if err != nil {
 		return err
 	}
-	if err := s.resolveHandles(r.Context(), what.Exceptions); err != nil {
+	if err := s.resolveHandles(r.Context(), asked); err != nil {
 		return err
 	}
-	added, err := s.Exceptions.Add(r.Context(), what.Exceptions)
+	added, err := s.Exceptions.Add(r.Context(), asked)
 	if err != nil {
 		return exceptionProblem(err)
 	}
@@ -155,9 +186,7 @@ func (s *server) resolveHandles(ctx context.Context, list []exceptions.Exception
 			err = errors.New("a signed exception has a handle, which no signature covers")
 		}
 		if err != nil {
-			p := problem(http.StatusBadRequest, "%v", err)
-			p.Entry = i + 1
-			return p
+			return entryProblem(i, problem(http.StatusBadRequest, "%v", err))
 		}
 		if x.Identity = identity; x.Handle != "" {
 			x.Masked = masked
@@ -232,9 +261,7 @@ func exceptionText(x *exceptions.Exception) string {
 func exceptionProblem(err error) error {
 	var of *exceptions.EntryError
 	if errors.As(err, &of) {
-		p := problemOf(exceptionProblem(of.Unwrap()))
-		p.Entry = of.Index + 1
-		return p
+		return entryProblem(of.Index, exceptionProblem(of.Unwrap()))
 	}
 	var invalid exceptions.InvalidError
 	var conflict *exceptions.ConflictError

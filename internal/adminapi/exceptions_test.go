@@ -75,3 +75,35 @@ rule : [count] [act=login; ip=+; uid=+] [time=60; count=1; ban=600] [result=2; r
 		}
 	}
 }
+
+// Requests refer to rules by number or name.
+func TestRulesByNameInRequests(t *testing.T) {
+	s := newStage(t, nil)
+	ask := func(line, rule, rest string) (int, string) {
+		w := s.ask(line, strings.Replace(rest, "RULE", rule, 1), "Authorization", "Bearer "+changeToken)
+		return w.Code, w.Body.String()
+	}
+	const ann = `"identity":{"uid":"ann"}`
+	for line, rest := range map[string]string{
+		"POST reset":              `{"rule":RULE,` + ann + `}`,
+		"POST exceptions/prepare": `{"exceptions":[{"rule":RULE,` + ann + `,"what":"deny"}],"for_ms":60000}`,
+	} {
+		for rule, want := range map[string]string{`201`: `"rule": 201`, `"201"`: `"rule": 201`, `"posts"`: `"rule": 201`} {
+			if status, body := ask(line, rule, rest); status != http.StatusOK || !strings.Contains(body, want) {
+				t.Errorf("%s of rule %s: %d %s; want %s", line, rule, status, body, want)
+			}
+		}
+		for rule, want := range map[string]string{`999`: "there is no rule 999", `"psots"`: "did you mean posts?", `true`: "a rule is true; want its number or its name", `1.5`: "a rule is 1.5", `-1`: "no rule -1"} {
+			if status, body := ask(line, rule, rest); status != http.StatusBadRequest || !strings.Contains(body, want) {
+				t.Errorf("%s of rule %s: %d %s; want %s", line, rule, status, body, want)
+			}
+		}
+	}
+	status, body := ask("POST exceptions", `"psots"`, `{"exceptions":[{"rule":"posts",`+ann+`,"what":"deny"},{"rule":RULE,"identity":{"uid":"bob"},"what":"deny"}],"for_ms":60000}`)
+	if status != http.StatusBadRequest || !strings.Contains(body, `"entry": 2`) || s.keeper.Counts()[exceptions.Deny] != 0 {
+		t.Errorf("an unknown name in a list: %d %s; want the entry 2, and nothing added", status, body)
+	}
+	if status, body := ask("POST exceptions", `"posts"`, `{"exceptions":[{"rule":RULE,`+ann+`,"what":"deny"}],"for_ms":60000}`); status != http.StatusOK || s.take(1, "act", "post", "uid", "ann").Verdict.String() != "deny" {
+		t.Errorf("%d %s; want an exception from rule 201", status, body)
+	}
+}

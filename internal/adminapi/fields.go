@@ -17,7 +17,8 @@ type member struct {
 // known has the members of the types that were asked for, by type.
 var known sync.Map
 
-// membersOf returns the members of a struct, those of embedded structs included.
+// membersOf returns the members of a struct, those of embedded structs included unless the struct
+// has a member of the same name before.
 func membersOf(t reflect.Type) []member {
 	if list, ok := known.Load(t); ok {
 		return list.([]member) //nolint:forcetypeassert // nothing else is stored
@@ -34,7 +35,9 @@ func membersOf(t reflect.Type) []member {
 		case f.Anonymous && name == "" && embedded.Kind() == reflect.Struct:
 			for _, m := range membersOf(embedded) {
 				m.index = append(slices.Clone(f.Index), m.index...)
-				list = append(list, m)
+				if !slices.ContainsFunc(list, func(own member) bool { return own.name == m.name }) {
+					list = append(list, m)
+				}
 			}
 		case f.IsExported() && name != "-":
 			list = append(list, member{name, f.Index, options == "omitempty"})

@@ -24,7 +24,7 @@ const maxNote = 500
 
 // Reset is the request to forget a counter.
 type Reset struct {
-	Rule     int64               `json:"rule"`
+	Rule     RuleRef             `json:"rule"`
 	Identity operations.Identity `json:"identity"`
 	// Handle names the identity of a masked row of top or bans at this instance. The identity may
 	// then be empty, or has parameters as the row shows them.
@@ -38,7 +38,11 @@ func (s *server) reset(w http.ResponseWriter, r *http.Request) error {
 	if err := read(w, r, &what); err != nil {
 		return err
 	}
-	outcome, err := s.Desk.Reset(r.Context(), what.Rule, what.Identity, what.Handle)
+	number, err := s.numberOf(what.Rule)
+	if err != nil {
+		return err
+	}
+	outcome, err := s.Desk.Reset(r.Context(), number, what.Identity, what.Handle)
 	if err != nil {
 		return err
 	}

@@ -144,7 +144,7 @@ func newAsking(t *testing.T, many int) *asking {
 	}
 	a := &asking{stage: newStage(t, nil), set: set, many: many}
 	a.engine.Swap(set)
-	additions, err := json.Marshal(Additions{ForMS: time.Hour.Milliseconds(), Exceptions: manyExceptions(many, "bob")})
+	additions, err := json.Marshal(Additions{ForMS: time.Hour.Milliseconds(), Exceptions: additionsOf(manyExceptions(many, "bob"))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,6 +215,15 @@ func manyExceptions(n int, user string) []exceptions.Exception {
 		}
 	}
 	return list
+}
+
+// additionsOf returns the additions of exceptions.
+func additionsOf(list []exceptions.Exception) []Addition {
+	all := make([]Addition, len(list))
+	for i := range list {
+		all[i] = Adding(&list[i])
+	}
+	return all
 }
 
 // A caller who leaves frees the place at once, wherever the work is: while a body is read,

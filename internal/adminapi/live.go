@@ -89,24 +89,13 @@ func (s *server) topQuestion(query url.Values) (q heavy.Question, err error) {
 	return q, nil
 }
 
-// ruleOf returns the number of the rule that the parameter rule of a query names, 0 without one.
-// A number may be one of an earlier rule.
+// ruleOf returns the number of the rule that the parameter rule of a query refers to, 0 without one.
 func (s *server) ruleOf(query url.Values) (int64, error) {
-	text := query.Get("rule")
-	if text == "" {
-		return 0, nil
+	ref := RuleRef(query.Get("rule"))
+	if number, known := ref.Number(); known && ref != "" && number < 1 {
+		return 0, fmt.Errorf("rule is %d; want the number or the name of a rule", number)
 	}
-	if number, err := strconv.ParseInt(text, 10, 64); err == nil {
-		if number < 1 {
-			return 0, fmt.Errorf("rule is %d; want the number or the name of a rule", number)
-		}
-		return number, nil
-	}
-	row, err := s.Desk.Rule(text)
-	if err != nil {
-		return 0, err
-	}
-	return row.Rule, nil
+	return s.numberOf(ref)
 }
 
 // checkRule returns an error if a question about a rule found nothing because there is no such
