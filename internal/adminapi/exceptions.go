@@ -211,9 +211,9 @@ func (s *server) liftBans(r *http.Request, list []exceptions.Exception) error {
 		if x.What != exceptions.Ban {
 			continue
 		}
-		lifted, err := s.Desk.Lift(r.Context(), x.Identity)
-		for _, one := range lifted {
-			s.record(r, "reset", fmt.Sprintf("rule %d, %s: its ban is over with exception %s", one.Rule, s.Desk.Hide(one.Identity, x.Masked), x.ID))
+		lifted, err := s.Desk.Lift(r.Context(), x.Identity, 0)
+		for j := range lifted {
+			s.record(r, "reset", LiftedText(s.Desk, &lifted[j], x))
 		}
 		if err != nil {
 			return fmt.Errorf("the exception has changed, but the bans of rules for its identity may go on; reset their counters: %w", err)
@@ -223,6 +223,11 @@ func (s *server) liftBans(r *http.Request, list []exceptions.Exception) error {
 }
 
 // bans answers with the bans that rules have opened.
+// LiftedText is the detail, for the audit trail, of a ban by a rule that is over with an exception.
+func LiftedText(desk *operations.Desk, one *operations.Named, x *exceptions.Exception) string {
+	return fmt.Sprintf("rule %d, %s: its ban is over with exception %s", one.Rule, desk.Hide(one.Identity, x.Masked), x.ID)
+}
+
 func (s *server) bans(w http.ResponseWriter, r *http.Request) error {
 	list, err := s.Desk.Bans(r.Context())
 	if err != nil {

@@ -76,6 +76,31 @@ rule : [count] [act=login; ip=+; uid=+] [time=60; count=1; ban=600] [result=2; r
 	}
 }
 
+// The end of a ban ends what rules had opened before, and nothing that they have opened since.
+func TestLiftSparesLaterBans(t *testing.T) {
+	s := newStage(t, nil)
+	set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(strings.Replace(ruleFile, "[rules]", `[rules]
+rule : [count] [act=login; uid=+] [time=60; count=1; ban=600] [result=2; return=203; name=logins]`, 1))}}, rules.Options{})
+	if findings.HasErrors() {
+		t.Fatal(findings)
+	}
+	s.engine.Swap(set)
+	s.keeper.Use(set)
+	for range 2 {
+		s.take(1, "act", "login", "uid", "eve")
+	}
+	desk := s.server.Desk
+	for _, c := range []struct {
+		age  time.Duration
+		want int
+	}{{time.Hour, 0}, {time.Minute, 0}, {1, 1}, {1, 0}} {
+		time.Sleep(2 * time.Millisecond) // the counters have a resolution of one
+		if lifted, err := desk.Lift(t.Context(), operations.Identity{"uid": "eve"}, c.age); err != nil || len(lifted) != c.want {
+			t.Errorf("of bans that are %s old: lifted %v, %v; want %d", c.age, lifted, err, c.want)
+		}
+	}
+}
+
 // Requests refer to rules by number or name.
 func TestRulesByNameInRequests(t *testing.T) {
 	s := newStage(t, nil)

@@ -1,6 +1,8 @@
 package exceptions_test
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/exceptions"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -97,4 +100,87 @@ func TestBansInForce(t *testing.T) {
 	check("after a reload", true)
 	now = now.Add(2 * time.Hour)
 	check("after the end", false)
+}
+
+// Every instance learns once, and again if it could not act on it, that a ban has ended or that another
+// instance has removed it. It learns nothing of other exceptions, and of a ban that it removed itself.
+func TestEndsOfBansAreReported(t *testing.T) {
+	for name, server := range map[string]*storetest.Server{"in Redis": storetest.StartServer(t), "in this process": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := 1
+			if server != nil {
+				n = 2
+			}
+			ended := make([]chan exceptions.Exception, n)
+			keepers := make([]*exceptions.Keeper, n)
+			for i := range keepers {
+				ended[i] = make(chan exceptions.Exception, 100)
+				failed := false
+				o := exceptions.Options{Prefix: "bans", Logger: slog.New(slog.DiscardHandler), Ended: func(_ context.Context, ban *exceptions.Exception) error {
+					if !failed {
+						failed = true
+						return errors.New("the store is away")
+					}
+					ended[i] <- *ban
+					return nil
+				}}
+				if server != nil {
+					client := server.Client()
+					defer client.Close()
+					o.Redis = client
+				}
+				k := exceptions.New(o)
+				k.Use(parseRules(t, declaredRules))
+				ctx, cancel := context.WithCancel(t.Context())
+				stopped := make(chan struct{})
+				go func() { defer close(stopped); k.Run(ctx) }()
+				defer func() { cancel(); <-stopped }()
+				keepers[i] = k
+			}
+			add := func(span time.Duration, list ...exceptions.Exception) string {
+				t.Helper()
+				for i := range list {
+					list[i].Until = keepers[0].Now().Add(span)
+				}
+				added, err := keepers[0].Add(t.Context(), list)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, k := range keepers {
+					await(t, k, len(list))
+				}
+				return added[0].ID
+			}
+			// learns checks that the instances from one on learn of a ban in time.
+			learns := func(id string, from int) {
+				t.Helper()
+				for i := from; i < n; i++ {
+					select {
+					case got := <-ended[i]:
+						if got.ID != id || got.Until.After(keepers[i].Now()) {
+							t.Errorf("instance %d learns of %s, which was in force until %s; want %s", i, got.ID, got.Until, id)
+						}
+					case <-time.After(20 * time.Second):
+						t.Fatalf("instance %d does not learn of %s", i, id)
+					}
+				}
+			}
+			// Many seconds: a busy instance sees both in time.
+			learns(add(4*time.Second, ban(map[string]string{"uid": "ann"}), exception(1, "eve", exceptions.Allow)), 0)
+			for _, k := range keepers {
+				await(t, k, 0)
+			}
+			id := add(time.Hour, ban(map[string]string{"uid": "bob"}))
+			if _, err := keepers[0].Remove(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			learns(id, 1)
+			for i := range ended {
+				if len(ended[i]) > 0 {
+					t.Errorf("instance %d learns of another exception", i)
+				}
+			}
+		})
+	}
 }

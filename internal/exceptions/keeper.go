@@ -32,6 +32,10 @@ type Options struct {
 	Limits Limits
 	// Hide returns an identity with masks instead of the values with these names; nil shows all.
 	Hide func(identity map[string]string, names []string) map[string]string
+	// Ended is called by Run about each ban that has ended or that another instance has removed, and
+	// again later if it returns an error; nil for nothing. Until is when the ban was in force for
+	// certain.
+	Ended func(ctx context.Context, ban *Exception) error
 	// Now is the clock of this process; nil for time.Now.
 	Now func() time.Time
 	// Logger receives faults of Redis. The default is slog.Default.
@@ -51,13 +55,17 @@ type Keeper struct {
 	records *records          // nil without Redis
 	limits  Limits            // nil without imported limits
 	hide    func(identity map[string]string, names []string) map[string]string
+	ended   func(ctx context.Context, ban *Exception) error // nil for nothing
 	now     func() time.Time
 	warner  loglimit.Warner
 
 	// changing is held while exceptions are changed or read, which may wait for Redis, and
-	// guards all. resolved gets no other exceptions meanwhile, unless new rules replace it.
+	// guards all, looked and over. resolved gets no other exceptions meanwhile, unless new rules
+	// replace it.
 	changing sync.Mutex
 	version  string                // of all in Redis
+	looked   time.Time             // when Redis had that version
+	over     []*Exception          // bans about which ended is to be called
 	all      map[string]*Exception // by place; an exception never changes
 
 	// mu is held for moments only: new rules and questions do not wait for Redis.
@@ -76,7 +84,7 @@ const defaultMax = 100_000
 // New returns a keeper without exceptions.
 func New(o Options) *Keeper {
 	k := &Keeper{
-		max: cmp.Or(o.Max, defaultMax), prefix: o.Prefix, key: o.PublicKey, limits: o.Limits, hide: o.Hide, now: o.Now,
+		max: cmp.Or(o.Max, defaultMax), prefix: o.Prefix, key: o.PublicKey, limits: o.Limits, hide: o.Hide, ended: o.Ended, now: o.Now,
 		all: make(map[string]*Exception), resolved: make(map[string]engine.Exception),
 	}
 	if k.now == nil {
@@ -306,6 +314,7 @@ func (k *Keeper) drop(now time.Time, pause func()) []Exception {
 		pause()
 		delete(k.all, x.place())
 		ended = append(ended, *x)
+		k.note(x, x.Until)
 	}
 	left = slices.Clone(left)
 	k.mu.Lock()
@@ -313,4 +322,14 @@ func (k *Keeper) drop(now time.Time, pause func()) []Exception {
 	k.ordered = left
 	k.edits++
 	return ended
+}
+
+// note notes a ban that was in force until an instant, for report. k.changing is held.
+func (k *Keeper) note(x *Exception, until time.Time) {
+	if x.What != Ban || k.ended == nil || len(k.over) >= k.max {
+		return
+	}
+	ban := *x
+	ban.Until = until
+	k.over = append(k.over, &ban)
 }

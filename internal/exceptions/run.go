@@ -2,6 +2,7 @@ package exceptions
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/delay"
@@ -14,23 +15,53 @@ const (
 	dropEvery = time.Minute
 )
 
-// Run follows the changes of other instances, and forgets exceptions that have ended,
-// until ctx is done.
+// Run follows the changes of other instances, forgets exceptions that have ended, and reports bans
+// that have, until ctx is done.
 func (k *Keeper) Run(ctx context.Context) {
-	every := dropEvery
+	every := time.Second
 	if k.records != nil {
 		every = followEvery
 	}
 	next := k.now().Add(dropEvery)
 	delay.Every(ctx, every, nil, func() {
-		if k.records != nil {
-			k.follow(ctx)
-		}
-		if now := k.now(); now.After(next) {
+		if now := k.now(); now.After(next) || k.hasEndedBan() {
 			next = now.Add(dropEvery)
 			k.prune(ctx)
 		}
+		if k.records != nil {
+			k.follow(ctx)
+		}
+		k.report(ctx)
 	})
+}
+
+// hasEndedBan reports whether a ban has ended that is not forgotten.
+func (k *Keeper) hasEndedBan() bool {
+	k.mu.Lock()
+	list := k.ordered
+	k.mu.Unlock()
+	return slices.ContainsFunc(list[:len(list)-len(after(list, k.Now()))], func(x *Exception) bool { return x.What == Ban })
+}
+
+// report calls ended about bans that have, up to the first error.
+func (k *Keeper) report(ctx context.Context) {
+	k.changing.Lock()
+	list := k.over
+	k.over = nil
+	k.changing.Unlock()
+	for i, x := range list {
+		err := k.ended(ctx, x)
+		if err == nil {
+			continue
+		}
+		if ctx.Err() == nil {
+			k.warner.Warn("a ban has ended, but bans that rules have opened for its client may go on; this instance tries again", "exception", x.ID, "error", err)
+		}
+		k.changing.Lock()
+		k.over = append(list[i:], k.over...)
+		k.changing.Unlock()
+		return
+	}
 }
 
 // prune forgets exceptions that have ended, also in Redis.
@@ -53,6 +84,7 @@ func (k *Keeper) follow(ctx context.Context) {
 	k.changing.Lock()
 	defer k.changing.Unlock()
 	version, err := k.records.look(ctx, k.now)
+	looked := k.Now()
 	if err == nil && version != k.version {
 		var all map[string]*Exception
 		if all, err = k.records.read(ctx, func(fault error) {
@@ -60,8 +92,17 @@ func (k *Keeper) follow(ctx context.Context) {
 		}); err == nil {
 			k.version = version
 			pause := pausing(ctx)
+			for place, x := range k.all {
+				pause()
+				if now := all[place]; now == nil || now.ID != x.ID {
+					k.note(x, slices.MinFunc([]time.Time{x.Until, k.looked}, time.Time.Compare))
+				}
+			}
 			k.replace(all, inOrder(all, pause), pause)
 		}
+	}
+	if err == nil {
+		k.looked = looked
 	}
 	if err != nil && ctx.Err() == nil {
 		k.warner.Warn("the exceptions in Redis cannot be read; those known stay in force", "error", err)

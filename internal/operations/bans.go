@@ -2,6 +2,7 @@ package operations
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -113,8 +114,9 @@ func (d *Desk) counters(ctx context.Context, matches []rules.Match) (all []engin
 
 // Lift ends the bans that rules with ban= have opened for an identity, and for identities that have
 // all of its parameters and that this instance has refused of late. It forgets the counters of
-// these bans, and returns what it lifted. It masks values that identity does not have.
-func (d *Desk) Lift(ctx context.Context, identity Identity) ([]Named, error) {
+// these bans, and returns what it lifted. It masks values that identity does not have. Bans that were
+// opened within the last age go on; 0 ends all.
+func (d *Desk) Lift(ctx context.Context, identity Identity, age time.Duration) ([]Named, error) {
 	set := d.inForce()
 	if set == nil {
 		return nil, nil
@@ -157,13 +159,17 @@ func (d *Desk) Lift(ctx context.Context, identity Identity) ([]Named, error) {
 			add(&m, place.door)
 		}
 	}
-	counters, _, err := d.counters(ctx, matches)
-	if err != nil {
+	counters, degraded, err := d.counters(ctx, matches)
+	switch {
+	case err != nil:
 		return nil, err
+	case degraded && len(matches) > 0:
+		return nil, unanswered(errors.New("Redis is unavailable"))
 	}
 	var lifted []Named
 	for i := range counters {
-		if counters[i].Banned == 0 {
+		left, whole := counters[i].Banned, time.Duration(matches[i].Rule.Ban)*time.Second
+		if left == 0 || age > 0 && whole-left < age {
 			continue
 		}
 		if _, err := d.engine.ResetCounter(ctx, matches[i]); err != nil {

@@ -62,7 +62,7 @@ func (s *Service) openExceptions() error {
 	}
 	o := exceptions.Options{Max: c.MaxExceptions, Prefix: c.RedisPrefix, PublicKey: key, Limits: s.limitsOf(), Logger: s.logger}
 	s.identities = identities.New(identities.Options{Mask: s.decisions.mask, Instance: instanceName()})
-	o.Hide = s.identities.Hide
+	o.Hide, o.Ended = s.identities.Hide, s.liftBans
 	trail := audit.Options{Prefix: c.RedisPrefix, Host: hostName(), Logger: s.logger}
 	if c.Redis != "" {
 		address, err := redisconn.NewAddress(connection(c, c.RedisCallTimeout))
@@ -87,6 +87,17 @@ func (s *Service) openExceptions() error {
 	trail.Now = s.exceptions.Now
 	s.trail = audit.New(trail)
 	return nil
+}
+
+// liftBans ends what rules with ban= have opened for the client of a ban that was in force until an
+// instant. What they have opened since goes on.
+func (s *Service) liftBans(ctx context.Context, ban *exceptions.Exception) error {
+	lifted, err := s.desk.Lift(ctx, ban.Identity, max(1, s.exceptions.Now().Sub(ban.Until)))
+	for i := range lifted {
+		change := s.trail.Add(ctx, &audit.Change{Author: ban.Author, Action: "reset", Detail: adminapi.LiftedText(s.desk, &lifted[i], ban)})
+		s.traffic.Send(traffic.EventChange, change)
+	}
+	return err
 }
 
 // work calls run in a goroutine until the service closes.
