@@ -56,6 +56,11 @@ func (s *Stage) withAuthentication(name, text string) (string, error) {
 		for _, user := range s.users {
 			fmt.Fprintf(&users, "%s %s\n", user, passwordHash)
 		}
+	case "traefik":
+		file = "/etc/traefik/users"
+		for _, user := range s.users {
+			fmt.Fprintf(&users, "%s:%s\n", user, passwordHash)
+		}
 	case "haproxy": // the users are in the sample itself
 		for _, user := range s.users {
 			fmt.Fprintf(&users, "    user %s insecure-password %s\n", user, Password)

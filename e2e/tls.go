@@ -20,6 +20,7 @@ var secured = map[string]struct {
 	"nginx":   {"docs/gateways/nginx.md", regexp.MustCompile(`(?m)^    listen (127\.0\.0\.1:8080);\n`)},
 	"caddy":   {"docs/gateways/caddy.md", regexp.MustCompile(`(?m)^http://(:\d+) \{\n`)},
 	"haproxy": {"docs/gateways/haproxy.md", regexp.MustCompile(`(?m)^    bind (127\.0\.0\.1:\d+)\n`)},
+	"traefik": {"docs/gateways/traefik.md", regexp.MustCompile(`(?m)^http:()\n`)},
 }
 
 // OfferTLS makes gateways started from now on accept TLS instead of plain text, with HTTP/2
@@ -110,15 +111,30 @@ func (s *Stage) gateway(p *Program, address string) *Gateway {
 
 // answers requests the page that the samples do not protect.
 func (g *Gateway) answers() error {
+	_, err := g.health()
+	return err
+}
+
+// serves is answers for a gateway that answers before it has read its configuration.
+func (g *Gateway) serves() error {
+	status, err := g.health()
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("/healthz: %d", status)
+	}
+	return err
+}
+
+// health returns the status of the page that the samples do not protect.
+func (g *Gateway) health() (status int, err error) {
 	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: g.TLS, DisableKeepAlives: true}}
 	request, err := http.NewRequest(http.MethodGet, g.URL+"/healthz", http.NoBody)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	request.Host = "shop.example"
 	resp, err := client.Do(request)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return resp.Body.Close()
+	return resp.StatusCode, resp.Body.Close()
 }

@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"fmt"
-	"net/http"
 	"os"
 )
 
@@ -33,21 +31,17 @@ func (s *Stage) TraefikWith(text string) (*Gateway, error) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	p, err := s.start("traefik", path, []string{"HOME=" + s.dir},
-		"--entryPoints.web.address="+address, "--entryPoints.web.http.aliasHeadersStrategy=delete", "--providers.file.filename="+file,
-		"--log.level=WARN", "--global.checkNewVersion=false", "--global.sendAnonymousUsage=false")
+	args := []string{
+		"--entryPoints.web.address=" + address, "--entryPoints.web.http.aliasHeadersStrategy=delete", "--providers.file.filename=" + file,
+		"--log.level=WARN", "--global.checkNewVersion=false", "--global.sendAnonymousUsage=false",
+	}
+	if s.tls != nil {
+		args = append(args, "--entryPoints.web.http.tls=true")
+	}
+	p, err := s.start("traefik", path, []string{"HOME=" + s.dir}, args...)
 	if err != nil {
 		return nil, err
 	}
 	g := s.gateway(p, address)
-	return g, eventually(p, func() error { // it answers 404 before it has read the file
-		resp, err := http.Get(g.URL + "/healthz")
-		if err != nil {
-			return err
-		}
-		if resp.Body.Close(); resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("/healthz: %d", resp.StatusCode)
-		}
-		return nil
-	})
+	return g, eventually(p, g.serves) // it answers 404 before it has read the file
 }

@@ -46,7 +46,10 @@ type guarded struct {
 
 // guardedSamples lists every sample for HTTP. Caddy also accepts HTTP/2 without TLS.
 func guardedSamples() []rig.HTTPSample {
-	samples := append(hostileSamples(), modelSample())
+	traefik := rig.HTTPSample{Name: "traefik", AcceptsPriorKnowledge: true, HasRoutes: true, Start: func(h *rig.Fixture, app string, instances ...*e2e.Koalagate) *e2e.Gateway {
+		return h.Traefik(&e2e.App{Address: app}, instances[0])
+	}}
+	samples := append(hostileSamples(), modelSample(), traefik)
 	for i := range samples {
 		if samples[i].Name == "caddy" {
 			samples[i].AcceptsPriorKnowledge = true

@@ -10,12 +10,6 @@ import (
 	"github.com/koalagate/koalagate/e2e/internal/rig"
 )
 
-// start starts Traefik with its sample in front of app.
-func start(h *rig.Fixture, app string, k *e2e.Koalagate, pairs ...[2]string) *e2e.Gateway {
-	h.Helper()
-	return rig.Must(h.Stage.Traefik(app, k.HTTP, pairs...))(h.T)
-}
-
 // The sample limits by path and by router, its refusals reach the client unchanged, and
 // nothing passes while koalagate is away.
 func TestTraefik(t *testing.T) {
@@ -23,7 +17,7 @@ func TestTraefik(t *testing.T) {
 	h := rig.NewFixture(t)
 	k := h.Koalagate("--rules", h.Stage.Path("examples/gateway.conf"))
 	app := h.App()
-	g := start(h, app.Address, k)
+	g := h.Traefik(app, k)
 	const ann = "X-User-Id: ann"
 	for range 4 {
 		r := rig.WantStatus(t, 200, "POST", g.URL+"/api/comments", ann)
@@ -73,7 +67,7 @@ func TestTraefikForwardsTheVerifiedUser(t *testing.T) {
 	issuer, forger := rig.NewIssuer(t, "1"), rig.NewIssuer(t, "1")
 	k := h.Koalagate("--rules", h.SampleRules("examples/tokens.conf", [2]string{"keys/main.jwks.json", h.File("main.jwks.json", issuer.Keys())}))
 	ledger := rig.Must(h.Stage.Ledger())(t)
-	g := start(h, ledger.Address, k)
+	g := h.Traefik(&e2e.App{Address: ledger.Address}, k)
 	const forged = "X-User-Id: mallory"
 	for name, c := range map[string]struct {
 		user    string
@@ -120,7 +114,7 @@ func TestTraefikKeepsForgedHeadersOut(t *testing.T) {
 	h.Stage.TrustUsers(false)
 	k := h.Koalagate("--rules", h.Stage.Path("examples/gateway.conf"))
 	ledger := rig.Must(h.Stage.Ledger())(t)
-	g := start(h, ledger.Address, k)
+	g := h.Traefik(&e2e.App{Address: ledger.Address}, k)
 	forged := []string{
 		"X-Koala-Decision", "X-Koala-Rule", "X-Koala-Result", "X-Koala-Degraded", "X-Koala-Mark", "X-Koala-Receipt", "X-Koala-Param-Act", "X-Koala-Accel",
 		"X-User-Id", "X_User_Id", "X_Koala_Decision", "X-Original-Uri", "X-Rewrite-Url", "X-Http-Method-Override", "Forwarded", "X-Forwarded-Uri", "X-Forwarded-Method",
@@ -167,7 +161,7 @@ rule : [direct] [path=/login] [] [result=2; return=101]
 		{"/wait", nil},
 		{"http://" + k.HTTP + "/wait", [][2]string{{"preserveLocationHeader: true", "preserveLocationHeader: false"}}},
 	} {
-		g := start(h, app.Address, k, c.pairs...)
+		g := h.Traefik(app, k, c.pairs...)
 		if status, err := rig.SendRaw(g, "GET /login HTTP/1.1\r\nSHOP"); err != nil || status != http.StatusSeeOther {
 			t.Errorf("%d, %v; want 303", status, err)
 		}
@@ -185,9 +179,19 @@ rule : [direct] [path=/login] [] [result=2; return=101]
 // refused, and later requests are answered.
 func TestTraefikOddRequests(t *testing.T) {
 	t.Parallel()
+	tryOddRequests(rig.NewFixture(t))
+}
+
+// The same holds for the sample that authenticates its clients.
+func TestTraefikOddRequestsOfUsers(t *testing.T) {
+	t.Parallel()
 	h := rig.NewFixture(t)
+	h.Stage.Authenticate("ann")
+	tryOddRequests(h)
+}
+
+func tryOddRequests(h *rig.Fixture) {
 	k := h.Koalagate("--rules", h.File("rules.conf", rig.OneCounter))
 	app := h.App()
-	g := start(h, app.Address, k)
-	rig.TryOddRequests(t, "traefik", g, app, k, true)
+	rig.TryOddRequests(h.T, "traefik", h.Traefik(app, k), app, k, true)
 }

@@ -141,7 +141,7 @@ var traefikBlocks = map[string]func(*facts) []string{
 	},
 	"headers": ifDownloads("downloads:", "  headers:", "    customRequestHeaders:", "      X-Koala-Param-Act: download"),
 	"router": ifDownloads("downloads:", "  rule: \"PathPrefix(`/downloads/`)\"",
-		"  middlewares: [forged, downloads, koalagate]", "  service: app"),
+		"  middlewares: [client, downloads, koalagate]", "  service: app"),
 }
 
 var envoyBlocks = map[string]func(*facts) []string{

@@ -73,6 +73,12 @@ func (h *Fixture) Haproxy(app *e2e.App, instances ...*e2e.Koalagate) *e2e.Gatewa
 	return Must(h.Stage.HAProxy(app.Address, AddressesOf(instances)))(h.T)
 }
 
+// Traefik starts Traefik with its sample, changed by pairs, in front of app.
+func (h *Fixture) Traefik(app *e2e.App, k *e2e.Koalagate, pairs ...[2]string) *e2e.Gateway {
+	h.Helper()
+	return Must(h.Stage.Traefik(app.Address, k.HTTP, pairs...))(h.T)
+}
+
 // AddressesOf returns the HTTP addresses of instances.
 func AddressesOf(instances []*e2e.Koalagate) []string {
 	addresses := make([]string, len(instances))
