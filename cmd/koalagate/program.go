@@ -103,7 +103,7 @@ func (p *program) run() int {
 	switch {
 	case out.fault != nil: // the result is lost, whatever it was
 		fmt.Fprintf(p.stderr, "koalagate: writing the output: %v\n", out.fault)
-		if err != nil && !errors.Is(err, out.fault) {
+		if err != nil && err.Error() != "" && !errors.Is(err, out.fault) {
 			fmt.Fprintf(p.stderr, "koalagate: %v\n", err)
 		}
 		return exitFailed
