@@ -222,12 +222,12 @@ func (s *server) liftBans(r *http.Request, list []exceptions.Exception) error {
 	return nil
 }
 
-// bans answers with the bans that rules have opened.
 // LiftedText is the detail, for the audit trail, of a ban by a rule that is over with an exception.
 func LiftedText(desk *operations.Desk, one *operations.Named, x *exceptions.Exception) string {
 	return fmt.Sprintf("rule %d, %s: its ban is over with exception %s", one.Rule, desk.Hide(one.Identity, x.Masked), x.ID)
 }
 
+// bans answers with the bans that rules have opened.
 func (s *server) bans(w http.ResponseWriter, r *http.Request) error {
 	list, err := s.Desk.Bans(r.Context())
 	if err != nil {

@@ -105,6 +105,7 @@ func TestBansInForce(t *testing.T) {
 // Every instance learns once, and again if it could not act on it, that a ban has ended or that another
 // instance has removed it. It learns nothing of other exceptions, and of a ban that it removed itself.
 func TestEndsOfBansAreReported(t *testing.T) {
+	t.Parallel()
 	for name, server := range map[string]*storetest.Server{"in Redis": storetest.StartServer(t), "in this process": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

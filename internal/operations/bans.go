@@ -121,43 +121,9 @@ func (d *Desk) Lift(ctx context.Context, identity Identity, age time.Duration) (
 	if set == nil {
 		return nil, nil
 	}
-	var matches []rules.Match
-	var found []Named
-	seen := make(map[uint64]bool)
-	add := func(m *rules.Match, door string) {
-		key := d.refusals.key(m)
-		if seen[key] {
-			return
-		}
-		seen[key] = true
-		shown := identityOf(m)
-		for name, value := range shown {
-			if _, isNamed := identity[name]; !isNamed && door != "" {
-				shown[name] = d.mask(door, name, value)
-			}
-		}
-		setLimits(m)
-		matches, found = append(matches, *m), append(found, Named{m.Rule.Return, m.Rule.Name, shown})
-	}
-	params := rules.MakeParams(identity)
-	for _, r := range set.Rules {
-		if err := pace.Step(ctx); err != nil {
-			return nil, err
-		}
-		if r.Ban == 0 {
-			continue
-		}
-		if m, err := r.Identify(namedBy(r, params)); err == nil {
-			add(&m, "") // its other values are written in the rule
-		}
-	}
-	for _, place := range d.refusals.banned.list() {
-		if !place.identity.has(identity) {
-			continue
-		}
-		if m, err := Identify(set, place.rule, place.identity); err == nil && m.Rule.Ban > 0 { // else the rules changed
-			add(&m, place.door)
-		}
+	matches, found, err := d.mayBeBanned(ctx, set, identity)
+	if err != nil {
+		return nil, err
 	}
 	counters, degraded, err := d.counters(ctx, matches)
 	switch {
@@ -178,6 +144,47 @@ func (d *Desk) Lift(ctx context.Context, identity Identity, age time.Duration) (
 		lifted = append(lifted, found[i])
 	}
 	return lifted, nil
+}
+
+// mayBeBanned returns the counters that may hold bans which Lift ends, and how it names them.
+func (d *Desk) mayBeBanned(ctx context.Context, set *rules.Set, identity Identity) (matches []rules.Match, found []Named, err error) {
+	seen := make(map[uint64]bool)
+	add := func(m *rules.Match, door string) {
+		key := d.refusals.key(m)
+		if seen[key] {
+			return
+		}
+		seen[key] = true
+		shown := identityOf(m)
+		for name, value := range shown {
+			if _, isNamed := identity[name]; !isNamed && door != "" {
+				shown[name] = d.mask(door, name, value)
+			}
+		}
+		setLimits(m)
+		matches, found = append(matches, *m), append(found, Named{m.Rule.Return, m.Rule.Name, shown})
+	}
+	params := rules.MakeParams(identity)
+	for _, r := range set.Rules {
+		if err := pace.Step(ctx); err != nil {
+			return nil, nil, err
+		}
+		if r.Ban == 0 {
+			continue
+		}
+		if m, err := r.Identify(namedBy(r, params)); err == nil {
+			add(&m, "") // its other values are written in the rule
+		}
+	}
+	for _, place := range d.refusals.banned.list() {
+		if !place.identity.has(identity) {
+			continue
+		}
+		if m, err := Identify(set, place.rule, place.identity); err == nil && m.Rule.Ban > 0 { // else the rules changed
+			add(&m, place.door)
+		}
+	}
+	return matches, found, nil
 }
 
 // has reports whether an identity has all of these parameters, whose values may have blanks around
