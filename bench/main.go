@@ -170,7 +170,7 @@ func (b *bench) measure(ctx context.Context, name string) (*report.Part, error) 
 	return report.ReadPart(figures)
 }
 
-// show prints the goals of a report, those that are missed in red on a terminal.
+// show prints the goals of a report. On a terminal it prints missed goals in red.
 func show(page string) error {
 	p, err := report.Parse(page)
 	if err != nil {

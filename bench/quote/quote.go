@@ -1,4 +1,4 @@
-// Package quote keeps the figures that pages quote equal to those of the newest report.
+// Package quote copies figures of the newest report into the pages that quote them.
 //
 // quotes.txt lists the statements with figures of each page. A figure is in braces:
 // {FIGURE} is the median of a figure that the report compares with goals, or has without one;
@@ -41,7 +41,7 @@ type statement struct {
 type figure struct {
 	section, row, column string
 	bound                string // "least", "most", or "" for the median
-	digits               int    // to round to; 0 for those of the report
+	digits               int    // significant digits to round to; 0 rounds nothing
 }
 
 // Pages returns the pages that quote the report.
@@ -205,7 +205,7 @@ func (s *statement) rewritten(text string, r *report.Page) (string, error) {
 
 var region = regexp.MustCompile(`(?s)(<!-- report: ([^\n]+?) -->\n).*?(\n?<!-- /report -->)`)
 
-// rewriteTables replaces the tables between marks by those of the report.
+// rewriteTables copies tables of the report between the marks of a page.
 func rewriteTables(text string, r *report.Page) (string, error) {
 	var faults []error
 	text = region.ReplaceAllStringFunc(text, func(old string) string {

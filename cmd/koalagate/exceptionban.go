@@ -25,7 +25,7 @@ func (p *program) exceptionBanCommand() *cobra.Command {
 		Use:   "ban {NAME=VALUE… | --handle HANDLE} --for DURATION",
 		Short: "Refuse everything that a client asks, before any rule",
 		Long: "Refuse every request that has all of these parameters, before any rule, with 429 and Retry-After until\n" +
-			"the end of the ban. Nothing is counted for it meanwhile, and its begin and its end also end what rules with\n" +
+			"the end of the ban. Nothing is counted for it meanwhile, and its start and its end also end what rules with\n" +
 			"ban= have opened for the identity. With Redis this applies to all instances within a second. A ban is an exception:\n" +
 			"`exception list` shows it, and `exception remove` ends it. To let one rule refuse an identity, use\n" +
 			"`exception add --rule RULE --deny`.\n\n" +

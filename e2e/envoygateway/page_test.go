@@ -33,7 +33,7 @@ func TestPageOfEnvoyGateway(t *testing.T) {
 	page := string(rig.Must(os.ReadFile(h.Stage.Path("docs/gateways/envoy-gateway.md")))(t))
 	blocks := pageBlock.FindAllStringSubmatch(page, -1)
 	if len(blocks) != 2 || blocks[1][2] == "" {
-		t.Fatalf("%d blocks of commands; want those that start, and those that ask, with what these show", len(blocks))
+		t.Fatalf("%d blocks of commands; want two: one starts the programs, the other asks them and shows the answers", len(blocks))
 	}
 	dir := t.TempDir()
 	rig.Must(0, os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(h.Stage.Path("examples"))))(t)

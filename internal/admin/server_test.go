@@ -72,7 +72,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Readers of metrics, and those of profiles, are answered one after the other: another one gets 429
+// The instance answers one reader of metrics, and one reader of profiles, at a time: another one gets 429
 // after a moment, and neither keeps the other kind or health waiting.
 func TestOnePlaceForMetricsAndOneForProfiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -17,8 +17,8 @@ type member struct {
 // known has the members of the types that were asked for, by type.
 var known sync.Map
 
-// membersOf returns the members of a struct, those of embedded structs included unless the struct
-// has a member of the same name before.
+// membersOf returns the members of a struct and of its embedded structs. A member of the struct
+// hides members of the same name in structs that it embeds after it.
 func membersOf(t reflect.Type) []member {
 	if list, ok := known.Load(t); ok {
 		return list.([]member) //nolint:forcetypeassert // nothing else is stored
