@@ -113,7 +113,7 @@ fuzz: ## run every fuzz target for FUZZTIME (10m) each; writes docs/reports/fuzz
 	@e2e/fuzz.sh $(FUZZTIME) docs/reports/fuzz.md
 
 .PHONY: bench
-bench: tools ## measure the promised performance in 20 minutes; writes docs/reports/bench.md; BENCH=REGEXP runs Go benchmarks instead
+bench: tools ## measure the promised performance; writes docs/reports/bench.md; BENCH=REGEXP runs Go benchmarks instead
 ifdef BENCH
 	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 else
