@@ -6,10 +6,10 @@
 -- HAProxy may end an action early: if the client leaves, and for want of time or memory. It
 -- then goes on as if the action had ended, so haproxy.cfg requires txn.koala_checked.
 
--- Milliseconds until a check fails. This must be longer than the server's timeout
+-- Milliseconds until a check fails. This must be several times the server's timeout
 -- in haproxy.cfg: that timeout ends a check, but after this one HAProxy repeats
--- the check, which would count the request twice.
-local timeout = 3000
+-- the check, which would count the request twice. An overloaded HAProxy notices both late.
+local timeout = 10000
 
 -- The maximum number of header lines; a request with more is refused. HAProxy itself
 -- accepts a hundred (tune.http.maxhdr), and its HTTP client writes past the end of
