@@ -111,9 +111,13 @@ func (f *Shares) Gateways() int { return len(f.gateways) }
 // Kill ends a gateway, with all that it has not reported.
 func (f *Shares) Kill(i int) { f.gateways = append(f.gateways[:i:i], f.gateways[i+1:]...) }
 
-// Succeed adds a gateway with the name of another one, as a hot restart does: both run.
+// Succeed adds a gateway with the name of another one, as a hot restart does: both run. It waits
+// for the first report of one that has come back, as Return does for the only one of its name.
 func (f *Shares) Succeed(i int) {
 	old := f.gateways[i]
+	if old.returns {
+		return
+	}
 	f.Add()
 	g := f.gateways[len(f.gateways)-1]
 	g.name, g.shares, old.shares = old.name, true, true
