@@ -1,40 +1,11 @@
 #!/usr/bin/env bash
 # The life of the Debian package on a machine with systemd: installed, used, reloaded,
-# upgraded, removed and purged. boot.sh runs it; /exchange has old.deb and new.deb, and the
-# commands of the pages in pages.sh.
+# upgraded, removed and purged. boot.sh runs it; /exchange has old.deb and new.deb, the
+# commands of the pages in pages.sh, and steps.sh.
 set -euo pipefail
-export DEBIAN_FRONTEND=noninteractive SYSTEMD_PAGER='' PATH=/usr/sbin:/usr/bin:/sbin:/bin
-
-step() { echo "=== $*"; }
-fail() {
-  echo "FAILED: $*"
-  systemctl status koalagate --no-pager --full || true
-  journalctl --unit koalagate --no-pager | tail -40
-  exit 1
-}
-# want TEXT COMMAND…: the output of the command contains the text.
-want() {
-  local text=$1 out
-  shift
-  out=$("$@" 2>&1) || true
-  [[ $out == *"$text"* ]] || fail "$*: want $text, got: $out"
-}
-property() { systemctl show koalagate --property "$1" --value; }
-# eventually TEXT COMMAND…: as want, within ten seconds.
-eventually() {
-  local tries
-  for ((tries = 0; tries < 100; tries++)); do
-    [[ $("${@:2}" 2>&1 || true) == *"$1"* ]] && return
-    sleep 0.1
-  done
-  want "$@"
-}
-admin() { curl -s "http://127.0.0.1:9982/$1"; }
-# A comment by a user; prints the status.
-comment() {
-  curl -s -o /dev/null -w '%{http_code}' 'http://127.0.0.1:9981/v1/forward-auth' -H "X-User-Id: $1" \
-    -H 'X-Forwarded-For: 203.0.113.7' -H 'X-Forwarded-Method: POST' -H 'X-Forwarded-Uri: /api/comments'
-}
+export DEBIAN_FRONTEND=noninteractive
+# shellcheck source=e2e/install/steps.sh
+. /exchange/steps.sh
 
 step "the commands of docs/install/deb.md and of the runbooks run as written"
 mkdir /pages
@@ -42,8 +13,6 @@ cd /pages
 cp /exchange/old.deb koalagate_0.1.0_amd64.deb
 cp /exchange/rules.conf rules.conf
 echo secret >redis-password
-sudo() { "$@"; } # the script runs as root
-export -f sudo
 bash -ex /exchange/pages.sh </dev/null || fail "the commands of the pages"
 want '640 koalagate' stat -c '%a %G' /etc/koalagate/redis-password
 cd /

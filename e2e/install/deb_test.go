@@ -46,20 +46,40 @@ func TestLifeOfTheDebianPackage(t *testing.T) {
 		return
 	}
 	run(t, nil, "systemd-analyze", "verify", "--man=no", "--recursive-errors=no", verified(t))
-	folder := t.TempDir()
-	for name, version := range map[string]string{"old.deb": "0.1.0", "new.deb": "0.2.0"} {
+	folder := packages(t, "deb")
+	write(t, filepath.Join(folder, "pages.sh"), pageCommands(t))
+	write(t, filepath.Join(folder, "rules.conf"), read(t, "examples/first-limit/rules.conf"))
+	boot(t, "e2e/install/deb.sh", folder)
+}
+
+// packages builds the package of a format in two versions, old and new, into a new folder with
+// what the scripts about packages share.
+func packages(t *testing.T, format string) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	write(t, filepath.Join(folder, "steps.sh"), read(t, "e2e/install/steps.sh"))
+	for name, version := range map[string]string{"old": "0.1.0", "new": "0.2.0"} {
 		dist := t.TempDir()
-		run(t, []string{"VERSION=" + version}, "deploy/packages/build.sh", dist)
-		if err := os.Rename(filepath.Join(dist, "koalagate_"+version+"_amd64.deb"), filepath.Join(folder, name)); err != nil {
+		run(t, []string{"VERSION=" + version}, "deploy/packages/build.sh", dist, "amd64", format)
+		built, err := filepath.Glob(filepath.Join(dist, "*."+format))
+		if err != nil || len(built) != 1 {
+			t.Fatalf("the packages are %q, %v; want one", built, err)
+		}
+		if err := os.Rename(built[0], filepath.Join(folder, name+"."+format)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write(t, filepath.Join(folder, "pages.sh"), pageCommands(t))
-	write(t, filepath.Join(folder, "rules.conf"), read(t, "examples/first-limit/rules.conf"))
+	return folder
+}
+
+// boot runs a script in a copy of this machine with a systemd of its own, which sees a folder
+// as /exchange.
+func boot(t *testing.T, script, folder string) {
+	t.Helper()
 	// The kernel reports the power-off at the end of a namespace as a signal: the status
 	// that the script leaves decides.
 	out, _ := command(t, "timeout", "-s", "KILL", "300", "unshare", "--mount", "--pid", "--fork", "--cgroup", "--uts", "--ipc", "--net", "--kill-child",
-		"e2e/install/boot.sh", "e2e/install/deb.sh", folder)
+		"e2e/install/boot.sh", script, folder)
 	log, _ := os.ReadFile(filepath.Join(folder, "log")) // an absent log is an empty one
 	status, err := os.ReadFile(filepath.Join(folder, "status"))
 	if err != nil || strings.TrimSpace(string(status)) != "0" {
@@ -79,18 +99,25 @@ func pageCommands(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	script, blocks := commandsOf(t, append([]string{"docs/install/deb.md"}, runbooks...)...)
+	if blocks < 10 {
+		t.Errorf("only %d blocks of commands", blocks)
+	}
+	return script
+}
+
+// commandsOf returns the commands of pages for a machine with the package as a script, and in how
+// many blocks they are.
+func commandsOf(t *testing.T, pages ...string) (text string, blocks int) {
+	t.Helper()
 	var script strings.Builder
-	blocks := 0
-	for _, page := range append([]string{"docs/install/deb.md"}, runbooks...) {
+	for _, page := range pages {
 		for _, m := range pageBlock.FindAllStringSubmatch(read(t, page), -1) {
 			script.WriteString("# " + page + "\n" + m[1])
 			blocks++
 		}
 	}
-	if blocks < 10 {
-		t.Errorf("only %d blocks of commands", blocks)
-	}
-	return script.String()
+	return script.String(), blocks
 }
 
 // verified returns a copy of the unit that names a program that exists, as

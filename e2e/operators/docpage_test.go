@@ -31,7 +31,7 @@ var (
 
 // docBlocks returns the blocks of a page that are marked sh. A block that cannot run on
 // every machine says so: "sh untested: REASON". `make package` runs the blocks marked
-// "sh systemd", on a machine with the Debian package.
+// "sh systemd", on a machine with a package.
 func docBlocks(t *testing.T, name, text string) []docBlock {
 	t.Helper()
 	if found := docIndented.FindString(docFence.ReplaceAllString(text, "")); found != "" {
