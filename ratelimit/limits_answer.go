@@ -138,7 +138,7 @@ func (c *limitCall) appendRetry(b []byte) []byte {
 	if last == 0 {
 		return b
 	}
-	return envoyapi.AppendHeader(b, replyHeaders, rules.Header{Name: "Retry-After", Value: strconv.FormatInt(last, 10)})
+	return envoyapi.AppendHeader(b, replyHeaders, retryAfter(last))
 }
 
 // appendHeaders appends the fields of the limit with the least remaining, the first of

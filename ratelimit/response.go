@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -128,6 +129,8 @@ func (s *Server) appendRefusal(b []byte, d *engine.Decision) []byte {
 	headers := append(buffer[:0], result.Headers...)
 	if s.sendHeaders {
 		headers = d.ClientHeaders(buffer[:0], s.presentation)
+	} else if a := &d.Answers[0]; a.Ban != nil {
+		headers = append(headers, retryAfter(httptext.Seconds(a.Retry)))
 	}
 	b = appendHeaders(b, append(headers, rules.Header{Name: "Content-Type", Value: refusal.ContentType}))
 	if len(refusal.Body) == 0 {
@@ -163,14 +166,27 @@ func reported(d *engine.Decision) int {
 func appendStatus(b []byte, a *engine.Answer) []byte {
 	b, from := wire.Begin(b, replyStatuses)
 	b = wire.AppendNumber(b, statusCode, uint64(code(a.Verdict)))
-	if a.ShowsQuota() {
+	reset := time.Duration(-1)
+	switch {
+	case a.ShowsQuota():
 		b = appendLimit(b, &a.Quota)
 		b = wire.AppendNumber(b, statusRemaining, uint64(clamp(a.Quota.Remaining)))
-		// Whole seconds, rounded up: Envoy truncates fractions, and clients
-		// would retry too early.
-		b = appendWrapped(b, statusReset, uint64(httptext.Seconds(a.Quota.Reset)))
+		reset = a.Quota.Reset
+	case a.Verdict == rules.Deny: // by a ban or a quiet rule, or without an end
+		reset = a.Retry
+	}
+	if reset >= 0 {
+		// Envoy makes Retry-After of it, and 1 without it. In whole seconds, rounded up:
+		// Envoy truncates fractions, and clients would retry too early.
+		b = appendWrapped(b, statusReset, uint64(httptext.Seconds(reset)))
 	}
 	return wire.End(b, from)
+}
+
+// retryAfter returns the header that says when a banned client may return, whether Envoy makes
+// one of the statuses or not: Envoy adds none beside it.
+func retryAfter(seconds int64) rules.Header {
+	return rules.Header{Name: "Retry-After", Value: strconv.FormatInt(seconds, 10)}
 }
 
 func appendLimit(b []byte, q *engine.Quota) []byte {

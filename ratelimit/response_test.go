@@ -22,6 +22,7 @@ import (
 	"github.com/koalagate/koalagate/internal/wire/wiretest"
 	"github.com/koalagate/koalagate/internal/wiring"
 	"github.com/koalagate/koalagate/ratelimit"
+	"github.com/koalagate/koalagate/rules"
 )
 
 const outcomes = `
@@ -123,6 +124,58 @@ func TestCompleteReplies(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// Envoy makes Retry-After of the time until reset, and 1 without one. A status has it whenever
+// koalagate knows when the client may return, also if it says nothing of a limit. A ban has the
+// header, too, for an Envoy that makes none.
+func TestRefusalsSayWhenToReturn(t *testing.T) {
+	exceptions := new(engine.Exceptions)
+	bannedUntil := func(now int64, seconds float64, name, value string) engine.Exception {
+		return engine.Exception{ID: value, Kind: engine.ExceptBan, Until: now + int64(seconds*1000), Params: []rules.Param{{Name: name, Value: value}}}
+	}
+	for name, test := range map[string]struct {
+		ask   []string // at once; the answer to the second call is checked
+		reset []int64  // of each descriptor, 0 for none
+		retry string   // the header; "" for none
+	}{
+		"a ban":                    {[]string{one("uid", "eve")}, []int64{3600}, "3600"},
+		"a ban that no rule knows": {[]string{one("other", "eve")}, []int64{60}, "60"},
+		"a ban beside others, of which nothing counts": {[]string{one("uid", "ann"), one("uid", "eve"), one("other", "eve")}, []int64{0, 3600, 60}, "3600"},
+		"a quiet rule":                        {[]string{one("quiet", "x")}, []int64{90}, ""},
+		"a rule with ban=":                    {[]string{one("fails", "x")}, []int64{1800}, ""},
+		"a rule without an end":               {[]string{one("act", "black")}, []int64{0}, ""},
+		"a challenge, which has no end":       {[]string{one("post", "x")}, []int64{0}, ""},
+		"a client that no rule keeps waiting": {[]string{one("other", "x")}, []int64{0}, ""},
+	} {
+		for _, sendHeaders := range []bool{false, true} {
+			d := open(t, strings.Replace(outcomes, "[rules]\n", "[rules]\nrule : [count] [fails=+] [time=60; count=1; ban=1800] [result=2; return=211]\n", 1), func(o *ratelimit.Options) {
+				set := o.Engine.Rules()
+				clock := newClock()
+				exceptions.SetClock(clock.now)
+				exceptions.Set([]engine.Exception{bannedUntil(clock.now(), 3599.5, "uid", "eve"), bannedUntil(clock.now(), 60, "other", "eve")})
+				o.SendHeaders, o.Engine = sendHeaders, engine.New(set, wiring.CountIn(clock.store()), engine.WithExceptions(exceptions))
+			})
+			d.ask(test.ask...)
+			reply := d.ask(test.ask...)
+			var resets []int64
+			for _, s := range reply.Statuses {
+				resets = append(resets, s.GetDurationUntilReset().GetSeconds())
+			}
+			if diff := cmp.Diff(test.reset, resets); diff != "" {
+				t.Errorf("%s, -want +got seconds until reset:\n%s", name, diff)
+			}
+			var retries []string
+			for _, h := range reply.ResponseHeadersToAdd {
+				if h.Key == "Retry-After" {
+					retries = append(retries, h.Value)
+				}
+			}
+			if got := strings.Join(retries, ", "); !sendHeaders && got != test.retry || sendHeaders && test.retry != "" && got != test.retry {
+				t.Errorf("%s, ratelimit_headers %v: Retry-After %q; want %q", name, sendHeaders, got, test.retry)
+			}
+		}
 	}
 }
 

@@ -146,8 +146,10 @@ func malformed(r *rlsv3.RateLimitRequest, reply *rlsv3.RateLimitResponse) string
 		switch {
 		case s.Code != ok && s.Code != overLimit:
 			return "a status without a code"
-		case (s.CurrentLimit == nil) != (s.DurationUntilReset == nil):
-			return "a limit without its reset, or a reset without its limit"
+		case s.CurrentLimit != nil && s.DurationUntilReset == nil:
+			return "a limit without its reset"
+		case s.CurrentLimit == nil && s.DurationUntilReset != nil && s.Code != overLimit:
+			return "a reset without its limit, though the status refuses nothing"
 		case s.CurrentLimit == nil && s.LimitRemaining != 0:
 			return "a remainder without a limit"
 		case s.CurrentLimit != nil && s.CurrentLimit.GetUnitMultiplier().GetValue() == 0:

@@ -183,9 +183,10 @@ func (f *rateLimitFacts) reset(t *testing.T) {
 
 func (f *rateLimitFacts) doubledHeaders(t *testing.T) {
 	reply := limitReply(overLimit, descriptorStatus(overLimit, "", 1, 9*time.Second))
-	reply.ResponseHeadersToAdd = []*corev3.HeaderValue{{Key: "X-RateLimit-Limit", Value: "ours"}, {Key: "X-Ours", Value: "1"}}
+	reply.ResponseHeadersToAdd = []*corev3.HeaderValue{{Key: "X-RateLimit-Limit", Value: "ours"}, {Key: "X-Ours", Value: "1"}, {Key: "Retry-After", Value: "77"}}
 	r := f.get(t, "strict", "doubled", reply)
 	rig.WantHeader(t, r.Header, "X-Ours", "1")
+	rig.WantHeader(t, r.Header, "Retry-After", "77")
 	rig.WantHeader(t, r.Header, "X-Ratelimit-Limit", "ours", "10, 10;w=60")
 }
 
