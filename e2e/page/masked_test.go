@@ -15,9 +15,14 @@ func TestMaskedIdentity(t *testing.T) {
 	f.refuse("bob")
 	w := open(t, f.one.Admin, "#/try?p=uid%3D%230123456789abcdef", desk, badRequest, unauthorized)
 	w.see("is a mask, which stands for a value in lists; name the value itself, act on a row by its handle, or show the values of the parameter in lists by the setting decision_log_params")
-	w.visit("#/")
-	w.see("uid=#")
-	w.wait(`!Array.from(document.querySelectorAll("main td a")).some((a) => a.innerText.includes("#"))`) // no row asks about a mask
+	masked := func(view string) { // no link is to a mask
+		t.Helper()
+		w.visit(view)
+		w.see("uid=#")
+		w.wait(`!Array.from(document.querySelectorAll("main a"), (a) => a.innerText + a.getAttribute("href")).some((text) => /(#|%23)[0-9a-f]{16}/.test(text))`)
+	}
+	masked("#/rules/201")
+	masked("#/")
 	is := func(what string, allowed bool) {
 		t.Helper()
 		f.until(what, func() bool { return (f.comment("bob") == http.StatusOK) == allowed })
@@ -42,8 +47,9 @@ func TestMaskedIdentity(t *testing.T) {
 	w.confirm()
 	w.see("Excepted from rule 201 (comments).")
 	is("the exception is in force", true)
-	w.visit("#/exceptions")
-	w.see("uid=#")
+	masked("#/log")
+	masked("#/rules/201") // which lists its exceptions, too
+	masked("#/exceptions")
 	w.click("End")
 	is("the exception has ended", false)
 	w.click("Undo: The exception of rule 201 has ended.")
