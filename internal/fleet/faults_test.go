@@ -254,13 +254,19 @@ func TestRedisReplacedAtEveryStep(t *testing.T) {
 		server := storetest.StartServer(t)
 		open := func() *Records { return openRecords(t, server.URL(), func(o *Options) { o.Prefix = prefix }) }
 		r, own := open(), open()
-		f := newFault(own, after, func() { server.Kill(); server.Start() })
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		f := newFault(own, after, func() {
+			server.Kill()
+			server.Start()
+			cancel() // the fault may be at a command of the instance, not of the publisher
+		})
 		one, other := startInstance(t, r), startInstance(t, own)
 		livingInstances(t, r, 2)
 		everywhere(t, r, mustPropose(t, r, 1), one, other)
 		f.arm(step)
 		// The second instance is the publisher, too.
-		if err := send(t.Context(), own, 2); err == nil {
+		if err := send(ctx, own, 2); err == nil {
 			t.Fatal("it was published without a fault")
 		}
 		t.Logf("replaced at %s", <-f.ended)
