@@ -177,3 +177,37 @@ func TestFirstLimitShowsItsRules(t *testing.T) {
 		t.Error("docs/first-limit.md does not show examples/first-limit/rules.conf as it is")
 	}
 }
+
+// The page on incidents shows for each how to solve it on the page of the service, with pictures, by
+// commands and by the API.
+func TestIncidentsHaveThreeWays(t *testing.T) {
+	text := readText(t, "docs/incidents.md")
+	pictures, err := filepath.Glob("docs/incidents/*.webp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, title := range []string{"A customer is limited: why, and give him two hours", "A rule refuses everybody: undo it", "Who attacks the log-in: ban him for an hour"} {
+		_, section, _ := strings.Cut(text, "\n## "+title+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		for _, way := range []string{"\n**Page.** ", "](incidents/", "\n**Commands.**\n", "\nkoalagate ", "\n**API.**", "\ncurl -s http"} {
+			if !strings.Contains(section, way) {
+				t.Errorf("docs/incidents.md, %q: no %q", title, way)
+			}
+		}
+	}
+	for _, path := range pictures {
+		if !strings.Contains(text, "]("+strings.TrimPrefix(path, "docs/")+")") {
+			t.Errorf("docs/incidents.md does not show %s", path)
+		}
+	}
+}
+
+// Pages whose readers meet lists say what a mask is, and the setting that shows values.
+func TestPagesExplainMasks(t *testing.T) {
+	for _, path := range []string{"docs/page.md", "docs/operators.md", "docs/incidents.md", "docs/install/deb.md"} {
+		text := readText(t, path)
+		if !strings.Contains(text, "mask") || !strings.Contains(text, "decision_log_params") {
+			t.Errorf("%s does not say that values are masked in lists unless decision_log_params has them", path)
+		}
+	}
+}
