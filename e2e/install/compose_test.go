@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,6 +90,9 @@ func TestSettingsOfCompose(t *testing.T) {
 			continue
 		}
 		instances++
+		if !slices.Contains(service.Volumes, name+":"+stateDir) {
+			t.Errorf("%s has the volumes %q; want one of its own for state_dir, %s", name, service.Volumes, stateDir)
+		}
 		var environ []string
 		for key, value := range service.Environment {
 			// ${NAME:-default} without NAME

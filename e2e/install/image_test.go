@@ -12,7 +12,7 @@ import (
 // image is what the final stage of the Dockerfile sets.
 type image struct {
 	isScratch               bool
-	user                    string
+	user, volume            string
 	copied                  []string
 	env                     []string
 	entrypoint, cmd, health []string
@@ -33,6 +33,8 @@ func readImage(t *testing.T) image {
 			i.env = append(i.env, strings.Fields(text)...)
 		case "USER":
 			i.user = text
+		case "VOLUME":
+			i.volume = text
 		case "COPY":
 			i.copied = append(i.copied, text)
 		case "ENTRYPOINT":
@@ -58,7 +60,11 @@ func words(t *testing.T, text string) (list []string) {
 	return list
 }
 
-// The image starts as another user than root and checks itself, without a shell.
+// stateDir is where instances in containers remember which version they have seen.
+const stateDir = "/var/lib/koalagate"
+
+// The image starts as another user than root, remembers in a volume, and checks itself, without a
+// shell.
 func TestDockerfile(t *testing.T) {
 	i := readImage(t)
 	want := []string{"--from=build /rootfs /", "--from=build --chown=65532:65532 /rootfs/var/lib/koalagate /var/lib/koalagate"}
@@ -71,8 +77,11 @@ func TestDockerfile(t *testing.T) {
 	if len(i.entrypoint) != 1 || len(i.health) != 2 || i.health[0] != i.entrypoint[0] || i.health[1] != "healthcheck" {
 		t.Errorf("the entrypoint is %q, and the health check %q", i.entrypoint, i.health)
 	}
+	if i.volume != stateDir || !slices.Contains(i.env, "KOALAGATE_STATE_DIR="+stateDir) {
+		t.Errorf("the volume is %q, the settings %q; want the volume and state_dir to be %s", i.volume, i.env, stateDir)
+	}
 	for _, other := range i.others {
-		if !strings.Contains("LABEL EXPOSE STOPSIGNAL VOLUME", other) {
+		if !strings.Contains("LABEL EXPOSE STOPSIGNAL", other) {
 			t.Errorf("the final stage has %s, which this test does not know", other)
 		}
 	}
