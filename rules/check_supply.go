@@ -203,7 +203,7 @@ func (c *Condition) selectedDoors() []string {
 	if c.form != formGlob {
 		return c.texts
 	}
-	return slices.DeleteFunc(slices.Clone(doorNames), func(name string) bool { return !c.matches(name) })
+	return slices.DeleteFunc(slices.Clone(doorNames), func(name string) bool { return !c.globs.match(name) })
 }
 
 // selectsDoor reports whether the rule requires a door, and one with a property satisfies

@@ -54,7 +54,7 @@ type Condition struct {
 	written string         // the canonical text
 	bound   int64          // formAbove, formBelow
 	dicts   []*Dict        // formDict: the value is in any of them
-	globs   []glob         // formGlob: the value matches any of them
+	globs   *globs         // formGlob: the value matches any of them
 	zone    *time.Location // formBefore, formAfter: the zone of dates
 
 	// formList. A ranged list compares integers and addresses by value; any other
@@ -112,7 +112,7 @@ func (c *Condition) holds(v *value, now int64) bool {
 	case formDict:
 		return c.isInDicts(v) != c.Negated
 	case formGlob:
-		return c.matches(v.text) != c.Negated
+		return c.globs.match(v.text) != c.Negated
 	case formBefore, formAfter:
 		at, ok := readInstant(v.text, c.zone)
 		return ok && (at <= now) == (c.form == formBefore)
@@ -129,16 +129,6 @@ func (c *Condition) holds(v *value, now int64) bool {
 func (c *Condition) isInDicts(v *value) bool {
 	for _, d := range c.dicts {
 		if d.contains(v) {
-			return true
-		}
-	}
-	return false
-}
-
-// matches reports whether the text matches one of the patterns of formGlob.
-func (c *Condition) matches(text string) bool {
-	for i := range c.globs {
-		if c.globs[i].matches(text) {
 			return true
 		}
 	}

@@ -17,7 +17,7 @@ import (
 
 // sameMeaning compares sets by everything except their texts and positions.
 var sameMeaning = cmp.Options{
-	cmp.AllowUnexported(Set{}, Rule{}, Threshold{}, ParamSource{}, Condition{}, pattern{}, glob{}, globPiece{}, interval[int64]{}, routeTree{}, node{}, route{}, routeVariable{}),
+	cmp.AllowUnexported(Set{}, Rule{}, Threshold{}, ParamSource{}, Condition{}, pattern{}, interval[int64]{}, routeTree{}, node{}, route{}, routeVariable{}),
 	cmpopts.IgnoreFields(Set{}, "Sources", "Hash", "index"),
 	cmpopts.IgnoreTypes(Position{}, span{}),
 	cmp.Comparer(func(a, b *Dict) bool { return a == b || a != nil && b != nil && a.hash == b.hash }),
@@ -25,6 +25,7 @@ var sameMeaning = cmp.Options{
 	cmp.Comparer(func(a, b *JWT) bool {
 		return a == b || a != nil && b != nil && a.Name == b.Name && a.Terms() == b.Terms() && a.isUsed == b.isUsed && cmp.Equal(a.Claims, b.Claims)
 	}),
+	cmp.Comparer(func(a, b *globs) bool { return a == b || a != nil && b != nil && slices.Equal(a.patterns, b.patterns) }),
 	cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() }),
 	cmpopts.EquateComparable(interval[netip.Addr]{}),
 }

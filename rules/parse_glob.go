@@ -13,6 +13,7 @@ func parseGlobs(p *parser, _ *ruleDecl, c *Condition, operand span) *Condition {
 	var pieces pieceBuffer
 	var short [96]byte
 	written := short[:0]
+	var patterns []string
 	for i, piece := range operand.split(pieces[:0], ',') {
 		s := p.joint(c, piece)
 		if i == maxGlobs {
@@ -23,13 +24,13 @@ func parseGlobs(p *parser, _ *ruleDecl, c *Condition, operand span) *Condition {
 		if !ok {
 			return nil
 		}
-		c.globs = append(c.globs, newGlob(text))
+		patterns = append(patterns, text)
 		if i > 0 {
 			written = append(written, ',')
 		}
 		written = append(written, s.text()...)
 	}
-	c.form = formGlob
+	c.form, c.globs = formGlob, newGlobs(patterns)
 	return setText(c, operand, negate(c, "~"), written)
 }
 
@@ -48,7 +49,7 @@ func wildcard(b byte) byte {
 	return b
 }
 
-// parseGlob reads a pattern as the text from which newGlob makes one.
+// parseGlob reads a pattern as the text from which newGlobs makes one.
 func (p *parser) parseGlob(s span) (text string, ok bool) {
 	switch {
 	case s.empty():

@@ -91,7 +91,7 @@ func (c *Condition) unhashed(at span, plain map[*Dict]bool) (what string, where 
 				return fmt.Sprintf("the entry at %s:%d does not have the form of a hash", d.name, d.unhashed), at
 			}
 		}
-	case slices.ContainsFunc(c.globs, func(g glob) bool { return !g.mayMatchHash() }):
+	case c.form == formGlob && slices.ContainsFunc(c.globs.patterns, func(pattern string) bool { return !mayMatchHash(pattern) }):
 		return "a pattern matches no hash", at
 	case c.isTimed():
 		return "no hash is a date or a time", at
