@@ -56,7 +56,8 @@ func TestModesInRedis(t *testing.T) {
 			t.Errorf("%s: it follows the modes in Redis", name)
 		}
 	}
-	if s, _ := open(t, map[string]any{"redis": server.URL(), "rules": []string{"redis:"}}); s.fleetModes == nil {
+	// It has a prefix of its own: its audit trail would be the follower's too.
+	if s, _ := open(t, map[string]any{"redis": server.URL(), "redis_prefix": "other", "rules": []string{"redis:"}}); s.fleetModes == nil {
 		t.Error("with published rules it does not follow the modes in Redis")
 	}
 	becomes := func(door string, want engine.Mode) {
