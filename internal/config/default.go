@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/koalagate/koalagate/internal/store/redisconn"
+)
 
 // Default returns the configuration without any settings. Listeners use
 // loopback addresses, so that starting the service does not expose it.
@@ -166,7 +170,7 @@ func (c *Config) setStoreDefaults() {
 	c.RedisBudget = 100 * time.Millisecond
 	// Operators wait for it, and an instance that cannot be told from one that is gone
 	// delays a publish.
-	c.RedisCallTimeout = 2 * time.Second
+	c.RedisCallTimeout = redisconn.DefaultCallTimeout
 	// With 64 callers it takes a quarter of the Redis time of separate calls.
 	c.RedisBatching = "script"
 	// So many callers over their limit cost Redis almost nothing, at the
