@@ -21,8 +21,11 @@ const (
 	maxTable = 1 << 30
 	// LockTime is the time for which Edit waits for other changes of the table.
 	LockTime = 5 * time.Minute
-	// maxPause is the longest pause between two attempts to lock a table.
-	maxPause = 20 * time.Millisecond
+	// The pause between two attempts to lock a table is random, up to a quarter of the time
+	// waited, and within these bounds: a thousand commands at once leave the processors to the
+	// one that has the lock.
+	minPause = 20 * time.Millisecond
+	maxPause = 2 * time.Second
 )
 
 // ReadFile reads the file of a table.
@@ -74,6 +77,7 @@ func Edit(ctx context.Context, path string, change func(text []byte) ([]byte, er
 // is on the file itself, which the holder replaces: so a lock of a file that was replaced is
 // worthless.
 func lock(ctx context.Context, path string) (*os.File, error) {
+	began := time.Now()
 	for {
 		f, err := openForChange(path)
 		if err != nil {
@@ -91,7 +95,8 @@ func lock(ctx context.Context, path string) (*os.File, error) {
 		if locked != nil && !errors.Is(locked, syscall.EWOULDBLOCK) && !errors.Is(locked, syscall.EINTR) {
 			return nil, fmt.Errorf("%s cannot be locked: %w; keep it on a file system with locks", path, locked)
 		}
-		if !delay.Wait(ctx, time.Duration(1+rand.Int64N(int64(maxPause)))) { //nolint:gosec // a pause is no secret
+		pause := min(max(minPause, time.Since(began)/4), maxPause)
+		if !delay.Wait(ctx, rand.N(pause)) { //nolint:gosec // a pause is no secret
 			return nil, fmt.Errorf("%s is locked by other changes: %w; try again", path, context.Cause(ctx))
 		}
 	}
