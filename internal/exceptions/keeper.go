@@ -58,6 +58,7 @@ type Keeper struct {
 	ended   func(ctx context.Context, ban *Exception) error // nil for nothing
 	now     func() time.Time
 	warner  loglimit.Warner
+	added   chan struct{} // has a value when Add has added exceptions
 
 	// changing is held while exceptions are changed or read, which may wait for Redis, and
 	// guards all, looked and over. resolved gets no other exceptions meanwhile, unless new rules
@@ -85,7 +86,7 @@ const defaultMax = 100_000
 func New(o Options) *Keeper {
 	k := &Keeper{
 		max: cmp.Or(o.Max, defaultMax), prefix: o.Prefix, key: o.PublicKey, limits: o.Limits, hide: o.Hide, ended: o.Ended, now: o.Now,
-		all: make(map[string]*Exception), resolved: make(map[string]engine.Exception),
+		all: make(map[string]*Exception), resolved: make(map[string]engine.Exception), added: make(chan struct{}, 1),
 	}
 	if k.now == nil {
 		k.now = time.Now
@@ -206,6 +207,10 @@ func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error)
 		k.all[place] = x
 	}
 	k.replace(k.all, merged(k.ordered, inOrder(added, pause)), pause)
+	select {
+	case k.added <- struct{}{}:
+	default:
+	}
 	return list, nil
 }
 

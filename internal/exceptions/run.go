@@ -24,6 +24,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 	next := k.now().Add(dropEvery)
 	delay.Every(ctx, every, nil, func() {
+		k.rest(ctx)
 		if now := k.now(); now.After(next) || k.hasEndedBan() {
 			next = now.Add(dropEvery)
 			k.prune(ctx)
@@ -33,6 +34,24 @@ func (k *Keeper) Run(ctx context.Context) {
 		}
 		k.report(ctx)
 	})
+}
+
+// rest waits until there is an exception, or ctx is done. With Redis, it returns at once.
+func (k *Keeper) rest(ctx context.Context) {
+	for k.records == nil && k.isIdle() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.added:
+		}
+	}
+}
+
+// isIdle reports whether there are no exceptions, and no bans to report.
+func (k *Keeper) isIdle() bool {
+	k.changing.Lock()
+	defer k.changing.Unlock()
+	return len(k.all) == 0 && len(k.over) == 0
 }
 
 // hasEndedBan reports whether a ban has ended that is not forgotten.
