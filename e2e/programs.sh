@@ -23,9 +23,10 @@ readonly unpacked=$tools/debian
 readonly envoy_version=1.40.
 # Newer versions of nfpm require modules that the public proxy does not have.
 readonly nfpm_version=v2.45.1 helm_version=v3.22.0 actionlint_version=v1.7.12
+readonly cosign_version=v2.6.5 syft_version=v1.57.1 # these read a release
 readonly envoy_gateway_version=v1.9.1
 readonly controlplanes=(envoy-gateway)
-readonly packaging=(nfpm rpm helm hadolint kubernetes-validate check-jsonschema actionlint zizmor qemu-aarch64-static systemd-analyze)
+readonly packaging=(nfpm rpm cosign syft helm hadolint kubernetes-validate check-jsonschema actionlint zizmor qemu-aarch64-static systemd-analyze)
 
 # usable PATH: prints the version of the program at that path, if it is suitable.
 usable() {
@@ -77,7 +78,7 @@ usable() {
       version=$("$path" --version 2>&1) || return 1
       [[ $version =~ ^RPM\ version\ ([0-9.]+) ]] || return 1
       echo "${BASH_REMATCH[1]}" ;;
-    nfpm | helm | actionlint | envoy-gateway) # built from the module; the build information has the version
+    nfpm | helm | actionlint | envoy-gateway | cosign | syft) # built from the module; the build information has the version
       version=$(go version -m "$path" 2>/dev/null) || return 1
       [[ $version =~ mod[[:space:]][^[:space:]]+[[:space:]]v([0-9.]+) ]] || return 1
       [[ ${path##*/} != envoy-gateway || v${BASH_REMATCH[1]} == "$envoy_gateway_version" ]] || return 1
@@ -240,6 +241,8 @@ fetch() {
     nfpm) GOBIN=$bin retry go install -ldflags '-s -w' "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm_version" ;;
     helm) GOBIN=$bin retry go install -ldflags '-s -w' "helm.sh/helm/v3/cmd/helm@$helm_version" ;;
     actionlint) GOBIN=$bin retry go install "github.com/rhysd/actionlint/cmd/actionlint@$actionlint_version" ;;
+    cosign) GOBIN=$bin retry go install -ldflags '-s -w' "github.com/sigstore/cosign/v2/cmd/cosign@$cosign_version" ;;
+    syft) GOBIN=$bin retry go install -ldflags '-s -w' "github.com/anchore/syft/cmd/syft@$syft_version" ;;
     envoy-gateway) GOBIN=$bin retry go install -trimpath -ldflags '-s -w' "github.com/envoyproxy/gateway/cmd/envoy-gateway@$envoy_gateway_version" ;;
     hadolint | kubernetes-validate | check-jsonschema | zizmor) fetch_python "$1" ;;
     rpm) debian rpm rpm-common && start_unpacked rpm usr/bin/rpm "RPM_CONFIGDIR=\"$unpacked/usr/lib/rpm\"" ;;
@@ -298,7 +301,7 @@ advice() {
     php) echo "install PHP's command line (php-cli) so that php is on PATH" ;;
     shellcheck) echo "install shellcheck so that it is on PATH" ;;
     valgrind) echo "install valgrind so that it is on PATH" ;;
-    nfpm | helm | actionlint | envoy-gateway) echo "give the go command access to a module proxy (GOPROXY)" ;;
+    nfpm | helm | actionlint | envoy-gateway | cosign | syft) echo "give the go command access to a module proxy (GOPROXY)" ;;
     hadolint | kubernetes-validate | check-jsonschema | zizmor) echo "install python3 with venv and give this script access to the Python package index" ;;
     rpm) echo "install rpm so that it is on PATH" ;;
     qemu-aarch64-static) echo "install qemu-user-static so that it is on PATH" ;;

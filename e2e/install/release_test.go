@@ -126,27 +126,30 @@ func TestRelease(t *testing.T) {
 func testSignature(t *testing.T, folder string) {
 	t.Helper()
 	page := read(t, "docs/install/verify.md")
-	commands := regexp.MustCompile("(?s)```sh untested: needs a release\n(.*?)```").FindStringSubmatch(page)
-	if commands == nil {
-		t.Fatal("docs/install/verify.md has no commands")
+	blocks := regexp.MustCompile("(?s)```sh untested: needs a release\n(.*?)```").FindAllStringSubmatch(page, -1)
+	if len(blocks) != 2 {
+		t.Fatalf("docs/install/verify.md has %d blocks of commands; want those of openssl and sha256sum, and that of cosign", len(blocks))
 	}
-	verify := func() (string, error) {
-		c := exec.CommandContext(t.Context(), "bash", "-euc", strings.ReplaceAll(commands[1], "0.1.0", "0.9.9"))
+	verify := func(commands string) (string, error) {
+		c := exec.CommandContext(t.Context(), "bash", "-euc", strings.ReplaceAll(commands, "0.1.0", "0.9.9"))
 		c.Dir = folder
 		out, err := c.CombinedOutput()
 		return string(out), err
 	}
-	if out, err := verify(); err != nil {
-		t.Errorf("the release is not valid: %v\n%s", err, out)
-	}
-	for _, name := range []string{"koalagate_0.9.9_amd64.deb", "checksums.txt"} {
-		path := filepath.Join(folder, name)
-		whole := read(t, path)
-		write(t, path, whole+" ")
-		if out, err := verify(); err == nil {
-			t.Errorf("a release with a changed %s is valid:\n%s", name, out)
+	changes := [][]string{{"koalagate_0.9.9_amd64.deb", "checksums.txt"}, {"checksums.txt"}}
+	for i, block := range blocks {
+		if out, err := verify(block[1]); err != nil {
+			t.Errorf("the release is not valid: %v\n%s", err, out)
 		}
-		write(t, path, whole)
+		for _, name := range changes[i] {
+			path := filepath.Join(folder, name)
+			whole := read(t, path)
+			write(t, path, whole+" ")
+			if out, err := verify(block[1]); err == nil {
+				t.Errorf("a release with a changed %s is valid:\n%s", name, out)
+			}
+			write(t, path, whole)
+		}
 	}
 }
 
@@ -286,8 +289,18 @@ func testModules(t *testing.T, folder string) {
 		}
 		Components []struct{ Name, Version string }
 	}
-	if err := json.Unmarshal([]byte(read(t, filepath.Join(folder, "koalagate_0.9.9.cdx.json"))), &document); err != nil {
+	file := filepath.Join(folder, "koalagate_0.9.9.cdx.json")
+	if err := json.Unmarshal([]byte(read(t, file)), &document); err != nil {
 		t.Fatal(err)
+	}
+	// syft reads the document, and finds the same modules.
+	var found struct{ Artifacts []struct{ Name, Version string } }
+	if err := json.Unmarshal([]byte(run(t, []string{"SYFT_CHECK_FOR_APP_UPDATE=false"}, "syft", "convert", "--quiet", file, "--output", "syft-json")), &found); err != nil {
+		t.Fatal(err)
+	}
+	bySyft := make(map[string]bool)
+	for _, a := range found.Artifacts {
+		bySyft[a.Name+" "+a.Version] = true
 	}
 	if c := document.Metadata.Component; document.BOMFormat != "CycloneDX" || c.Name != "koalagate" || c.Version != "v0.9.9" {
 		t.Errorf("the list of modules is about %+v", document)
@@ -295,6 +308,9 @@ func testModules(t *testing.T, folder string) {
 	listed := make(map[string]bool)
 	for _, c := range document.Components {
 		listed[c.Name+" "+c.Version] = true
+		if !bySyft[c.Name+" "+c.Version] {
+			t.Errorf("syft does not find %s %s", c.Name, c.Version)
+		}
 	}
 	unpacked := t.TempDir()
 	run(t, nil, "tar", "-xzf", filepath.Join(folder, "koalagate_0.9.9_linux_amd64.tar.gz"), "-C", unpacked)
