@@ -294,7 +294,9 @@ func testModules(t *testing.T, folder string) {
 		t.Fatal(err)
 	}
 	// syft reads the document, and finds the same modules.
-	var found struct{ Artifacts []struct{ Name, Version string } }
+	var found struct {
+		Artifacts []struct{ Name, Version string }
+	}
 	if err := json.Unmarshal([]byte(run(t, []string{"SYFT_CHECK_FOR_APP_UPDATE=false"}, "syft", "convert", "--quiet", file, "--output", "syft-json")), &found); err != nil {
 		t.Fatal(err)
 	}
