@@ -66,7 +66,7 @@ func asSample(start func(*rig.Fixture, *e2e.App, ...string) *e2e.Gateway) rig.St
 // that gets it: ten to twenty.
 const (
 	hostileCount     = 650
-	hostileCountLong = 50_000
+	hostileCountLong = 10_000
 	hostileRound     = 2000
 )
 
