@@ -183,8 +183,8 @@ func appendStatus(b []byte, a *engine.Answer) []byte {
 	return wire.End(b, from)
 }
 
-// retryAfter returns the header that says when a banned client may return, whether Envoy makes
-// one of the statuses or not: Envoy adds none beside it.
+// retryAfter returns the header that tells a banned client when to return. Envoy adds no
+// Retry-After of its own to it.
 func retryAfter(seconds int64) rules.Header {
 	return rules.Header{Name: "Retry-After", Value: strconv.FormatInt(seconds, 10)}
 }

@@ -13,8 +13,8 @@ const (
 )
 
 // globs are the patterns of a condition, each for a whole value. Matching takes time linear
-// in the length of the value times that of the patterns. It allocates only for patterns of
-// more than 2,000 bytes that are not searched.
+// in the length of the value times that of the patterns. It allocates only if the stepped
+// patterns have more than 2,000 bytes.
 type globs struct {
 	patterns []string // texts in UTF-8 with wildcards
 	searched []glob

@@ -37,7 +37,7 @@ const (
 // starts at the time when a decision is due, so that it includes waiting for a
 // processor.
 func (r *run) reloads(ctx context.Context, s *report.Section) error {
-	s.Text = fmt.Sprintf("%d callers make a decision each millisecond. A turn takes %v or more; p50, p99 and maximum are those of\nthe median turn, in ms.", callers, span)
+	s.Text = fmt.Sprintf("%d callers make a decision each millisecond. A turn takes %v or more. The columns p50, p99\nand maximum show the median turn, in ms.", callers, span)
 	s.Tables = []report.Table{{Columns: []string{"", "p50", "p99", "maximum", "reloads"}}}
 	dir, err := os.MkdirTemp("", "koalagate-bench-")
 	if err != nil {

@@ -128,7 +128,7 @@ func testSignature(t *testing.T, folder string) {
 	page := read(t, "docs/install/verify.md")
 	blocks := regexp.MustCompile("(?s)```sh untested: needs a release\n(.*?)```").FindAllStringSubmatch(page, -1)
 	if len(blocks) != 2 {
-		t.Fatalf("docs/install/verify.md has %d blocks of commands; want those of openssl and sha256sum, and that of cosign", len(blocks))
+		t.Fatalf("docs/install/verify.md has %d blocks of commands; want two: one runs openssl and sha256sum, the other cosign", len(blocks))
 	}
 	verify := func(commands string) (string, error) {
 		c := exec.CommandContext(t.Context(), "bash", "-euc", strings.ReplaceAll(commands, "0.1.0", "0.9.9"))

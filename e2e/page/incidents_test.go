@@ -142,7 +142,7 @@ func TestRuleRefusesEverybody(t *testing.T) {
 		}
 	}, func(f *fleet, w *incident) {
 		w.see("version 2, eve@desk")
-		w.see("deny") // rule 201, at the top of those that refuse
+		w.see("deny") // the list of rules that refuse shows rule 201 first
 		w.step()
 		w.point("Roll back …")
 		w.see("changed rule 201")
@@ -152,7 +152,7 @@ func TestRuleRefusesEverybody(t *testing.T) {
 		w.point("Roll back all instances")
 		w.logIn(f)
 		w.see("Version 3 is in force, with the content of version 1.")
-		w.see("version 3\n") // at the top, too
+		w.see("version 3\n") // the head of the page shows it
 		w.step()
 		f.until("others may comment", func() bool { return f.comment("anybody") == http.StatusOK })
 	})
