@@ -235,7 +235,7 @@ fetch() {
     chromium-headless-shell) debian chromium-headless-shell chromium-common fonts-dejavu-core && start_unpacked "$1" usr/lib/chromium/chromium-headless-shell ;;
     php) debian php-cli && start_unpacked php "$(cd "$unpacked" && echo usr/bin/php[0-9]*)" ;;
     shellcheck) debian shellcheck && start_unpacked shellcheck usr/bin/shellcheck ;;
-    valgrind) debian valgrind && start_unpacked valgrind usr/bin/valgrind "VALGRIND_LIB=\"$unpacked/usr/libexec/valgrind\"" ;;
+    valgrind) debian valgrind && start_unpacked valgrind usr/bin/valgrind "VALGRIND_LIB=\"$unpacked/usr/libexec/valgrind\"" && start_unpacked vgdb usr/bin/vgdb ;;
     envoy) fetch_envoy ;;
     traefik) fetch_traefik ;;
     nfpm) GOBIN=$bin retry go install -ldflags '-s -w' "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm_version" ;;

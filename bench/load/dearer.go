@@ -21,27 +21,37 @@ type pair struct {
 }
 
 // costs are the compared costs of a call, by their names in reports.
-var costs = []struct {
-	name   string
-	metric metric
-}{
+var costs = []cost{
 	{"service CPU", serviceCPU},
 	{"Redis CPU", redisCPU},
 	{"CPU", totalCPU},
 	{"allocations", allocations},
 }
 
+// countedCosts are those that do not depend on time.
+var countedCosts = []cost{{"instructions", serviceCPU}, {"allocations", allocations}}
+
+// cost is a metric, named as in reports.
+type cost struct {
+	name   string
+	metric metric
+}
+
 // besideEarlier returns the costs of all pairs and their ratios, with a note on what became
 // dearer.
-func besideEarlier(pairs []pair) report.Section {
+func besideEarlier(pairs []pair, instructions bool) report.Section {
 	t := report.Table{Columns: []string{""}}
-	for _, c := range costs {
+	compared, unit := costs, "µs per call"
+	if instructions {
+		compared, unit = countedCosts, "1,000 instructions per call"
+	}
+	for _, c := range compared {
 		t.Columns = append(t.Columns, c.name, c.name+", ratio")
 	}
 	var worse strings.Builder
 	for _, p := range pairs {
 		row := []string{p.name}
-		for _, c := range costs {
+		for _, c := range compared {
 			before, now, ratio := p.before.of(c.metric), p.now.of(c.metric), p.now.over(p.before, c.metric)
 			if !ratio.Measured() {
 				row = append(row, "", "")
@@ -55,7 +65,7 @@ func besideEarlier(pairs []pair) report.Section {
 		t.Rows = append(t.Rows, row)
 	}
 	s := report.Section{
-		Name: "Relative to the earlier version", Text: "µs per call, earlier → now, and the median of the ratios of neighboring turns.", Tables: []report.Table{t},
+		Name: "Relative to the earlier version", Text: unit + ", earlier → now, and the median of the ratios of neighboring turns.", Tables: []report.Table{t},
 		Note: fmt.Sprintf("Nothing costs more than %v times what it did.", dearer),
 	}
 	if worse.Len() > 0 {

@@ -16,7 +16,7 @@ func TestTableNamesWhatBecameDearer(t *testing.T) {
 			sample{service: 10, redis: 4.8, allocations: 20}, sample{service: 40, redis: 19.2, allocations: 20}, sample{service: 10, redis: 4.8, allocations: 20})},
 		{"noise", rounds(sample{service: 10, redis: 0.1}), rounds(sample{service: 10, redis: 0.2})},
 		{"one allocation more, in process", rounds(sample{service: 10, allocations: 20}), rounds(sample{service: 10.2, allocations: 21})},
-	})
+	}, false)
 	worse, found := strings.CutPrefix(s.Note, "More than 1.03 times what it was:\n\n")
 	if !found {
 		t.Fatalf("nothing is dearer:\n%s", s.Markdown())
@@ -35,8 +35,15 @@ func TestTableNamesWhatBecameDearer(t *testing.T) {
 
 func TestTableOfEqualVersions(t *testing.T) {
 	same := rounds(sample{service: 10, redis: 5})
-	if text := besideEarlier([]pair{{"the same", same, same}}).Note; !strings.Contains(text, "Nothing costs more than 1.03 times") {
+	if text := besideEarlier([]pair{{"the same", same, same}}, false).Note; !strings.Contains(text, "Nothing costs more than 1.03 times") {
 		t.Errorf("something is dearer:\n%s", text)
+	}
+}
+
+func TestTableOfInstructions(t *testing.T) {
+	s := besideEarlier([]pair{{"a call", rounds(sample{service: 60, redis: 5}), rounds(sample{service: 66, redis: 5})}}, true)
+	if !strings.Contains(s.Text, "1,000 instructions per call") || !strings.Contains(s.Note, "* a call: instructions 1.10 (1.10–1.10)") || strings.Contains(s.Markdown(), "CPU") {
+		t.Errorf("want instructions only:\n%s", s.Markdown())
 	}
 }
 

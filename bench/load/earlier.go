@@ -57,7 +57,7 @@ func (o *options) compareVersions(ctx context.Context, s *scene, only *regexp.Re
 	if err != nil {
 		return err
 	}
-	versions, err := s.openVersions(o.earlier, traffic.Rules(known...))
+	versions, err := s.openVersions(o.earlier, traffic.Rules(known...), o.instructions)
 	if err != nil {
 		return err
 	}
@@ -75,10 +75,23 @@ func (o *options) compareVersions(ctx context.Context, s *scene, only *regexp.Re
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
-		r.add(&section, all)
-		pairs = append(pairs, pair{c.name + ", in process", all[0], all[1]}, pair{c.name + ", Redis", all[2], all[3]})
+		if !o.instructions {
+			r.add(&section, all)
+		}
+		pairs = append(pairs, pair{c.name + ", in process", all[0], all[1]})
+		if len(all) > 2 {
+			pairs = append(pairs, pair{c.name + ", Redis", all[2], all[3]})
+		}
 	}
-	r.Add(besideEarlier(pairs))
+	r.Add(besideEarlier(pairs, o.instructions))
+	if o.instructions {
+		// At SIGTERM callgrind ends with a fault of its own.
+		for _, p := range s.stage.Programs() {
+			if err := p.Kill(); err != nil {
+				return err
+			}
+		}
+	}
 	return o.report.End(r.Part)
 }
 
@@ -93,7 +106,7 @@ func (r *run) beside(ctx context.Context, binary string) error {
 	for _, k := range kinds {
 		names = append(names, k.Names()...)
 	}
-	versions, err := r.scene.openVersions(binary, traffic.Rules(names...))
+	versions, err := r.scene.openVersions(binary, traffic.Rules(names...), false)
 	if err != nil {
 		return err
 	}
@@ -127,23 +140,36 @@ func (r *run) beside(ctx context.Context, binary string) error {
 const besideSection = "Next to an earlier version: "
 
 // openVersions starts both versions with the same rules: in process, the earlier one
-// first, and with Redis.
-func (s *scene) openVersions(binary, rules string) (list []*instance, err error) {
+// first, and with Redis. To count instructions, it starts those in process alone: with
+// Redis they depend on how many calls a batch holds, thus on time.
+func (s *scene) openVersions(binary, rules string, instructions bool) (list []*instance, err error) {
 	file := filepath.Join(s.dir, "common.conf")
 	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
 		return nil, err
 	}
 	for _, redis := range []bool{false, true} {
 		for _, v := range []struct{ binary, name string }{{binary, "earlier"}, {s.binary, "now"}} {
+			if redis && instructions {
+				continue
+			}
 			name := v.name + ", in process"
 			if redis {
 				name = v.name + ", Redis"
 			}
-			i, err := s.koalagateOf(v.binary, file, name, redis)
+			program, t := v.binary, (*tally)(nil)
+			if instructions {
+				if program, t, err = s.inCallgrind(v.binary, v.name); err != nil {
+					return nil, err
+				}
+			}
+			i, err := s.koalagateOf(program, file, name, redis)
 			if err != nil {
 				return nil, err
 			}
 			i.counts = true
+			if t != nil {
+				t.pid, i.tally = int(i.service), t
+			}
 			list = append(list, i)
 		}
 	}

@@ -36,6 +36,7 @@ type options struct {
 	ratelimit    string
 	earlier      string
 	before       string
+	instructions bool
 	target, peer string
 	traffic      string
 	load         load
@@ -49,6 +50,7 @@ func main() {
 	o.report = report.Flags()
 	flag.StringVar(&o.ratelimit, "ratelimit", "", "also measure this binary of envoyproxy/ratelimit")
 	flag.StringVar(&o.earlier, "earlier", "", "only compare with this `BINARY` of an earlier version of koalagate")
+	flag.BoolVar(&o.instructions, "instructions", false, "with -earlier, count instructions with callgrind instead of CPU time, in process")
 	flag.StringVar(&o.before, "before", "", "also measure this `BINARY` of koalagate from before later features")
 	flag.StringVar(&o.target, "target", "", "the address of a running rate limit service, followed by /PID and /REDIS-PID to measure their CPU")
 	flag.StringVar(&o.peer, "peer", "", "the same for another service to compare with")

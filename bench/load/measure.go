@@ -17,6 +17,7 @@ import (
 type subject struct {
 	name         string
 	service      process.ID
+	tally        *tally // counts its instructions instead of its CPU time; nil for none
 	redis        process.ID
 	redisAddress string // "" without a Redis
 	admin        string // where to read its allocations; "" to omit them
@@ -37,7 +38,7 @@ type section struct {
 type sample struct {
 	rate                 float64 // calls per second
 	p50, p90, p99, p999  float64 // µs
-	service, redis, ours float64 // CPU µs per call; ours is used by the callers
+	service, redis, ours float64 // CPU µs per call, or 1,000 instructions; ours is used by the callers
 	in, out              float64 // bytes on Redis's network per call
 	scripts              float64 // script calls per call
 	allocations          float64 // per call, 0 if omitted
@@ -61,8 +62,11 @@ type figures struct {
 type idle struct{ service, redis float64 }
 
 // idleSpan is how long an idle subject is measured: timers of a second turn up in it often
-// enough.
-const idleSpan = 10 * time.Second
+// enough. Instructions vary less.
+const (
+	idleSpan         = 10 * time.Second
+	idleInstructions = 3 * time.Second
+)
 
 // rest measures a subject without calls.
 func (s *subject) rest(ctx context.Context, span time.Duration) (idle, error) {
@@ -111,7 +115,11 @@ func (s *section) measure(ctx context.Context, b bounds) ([]*figures, error) {
 		f := &figures{subject: subject, inFlight: &session{asks, end}}
 		all = append(all, f)
 		if subject.net {
-			if f.idle, err = subject.rest(ctx, idleSpan); err != nil {
+			span := idleSpan
+			if subject.tally != nil {
+				span = idleInstructions
+			}
+			if f.idle, err = subject.rest(ctx, span); err != nil {
 				return nil, fmt.Errorf("%s: %w", subject.name, err)
 			}
 		}
@@ -148,7 +156,12 @@ type usage struct {
 }
 
 func (s *subject) usage(ctx context.Context) (u usage, err error) {
-	if u.service, err = s.service.CPU(); err != nil {
+	if s.tally != nil {
+		u.service, err = s.tally.read(ctx)
+	} else {
+		u.service, err = s.service.CPU()
+	}
+	if err != nil {
 		return u, err
 	}
 	if u.redis, err = s.redis.CPU(); err != nil {

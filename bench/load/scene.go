@@ -42,12 +42,13 @@ type instance struct {
 	service, redis        process.ID
 	redisAddress          string
 	grpc, http, adminAddr string
-	counts                bool // its allocations
+	counts                bool   // its allocations
+	tally                 *tally // of its instructions, nil for none
 }
 
 // door returns one of the instance's doors as a subject.
 func (i *instance) door(open func(ctx context.Context, t traffic.Kind, callers int) ([]ask, func(), error)) *subject {
-	s := &subject{name: i.name, service: i.service, redis: i.redis, redisAddress: i.redisAddress, open: open}
+	s := &subject{name: i.name, service: i.service, tally: i.tally, net: i.tally != nil, redis: i.redis, redisAddress: i.redisAddress, open: open}
 	if i.counts {
 		s.admin = i.adminAddr
 	}
