@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the service of another commit into .tools/earlier and prints its path.
+# Builds the service of another commit, as a release has it, into .tools/earlier and prints
+# its path.
 #
 #   bench/commit.sh COMMIT
 set -euo pipefail
@@ -13,6 +14,10 @@ if [[ ! -x $binary ]]; then
   trap 'rm -rf "$tree"' EXIT
   git archive "$commit" | tar -x -C "$tree"
   mkdir -p "${binary%/*}"
-  go build -C "$tree" -o "$binary" ./cmd/koalagate >&2
+  if [[ -x $tree/deploy/build.sh ]]; then
+    VERSION=$commit REVISION=$commit DATE=$(git log -1 --format=%cI "$commit") "$tree/deploy/build.sh" "$binary" >&2
+  else
+    CGO_ENABLED=0 go build -C "$tree" -trimpath -ldflags '-s -w' -o "$binary" ./cmd/koalagate >&2
+  fi
 fi
 echo "$binary"

@@ -40,6 +40,14 @@ func (s *Stage) Build(file string, race bool) error {
 	return nil
 }
 
+// BuildRelease builds the program into a file as a release has it, for measurements.
+func (s *Stage) BuildRelease(file string) error {
+	if out, err := exec.Command(s.Path("deploy/build.sh"), file).CombinedOutput(); err != nil {
+		return fmt.Errorf("building koalagate: %w\n%s", err, out)
+	}
+	return nil
+}
+
 // Koalagate starts an instance on free ports, and waits until it is ready.
 // Env contains settings `KOALAGATE_…=…`, and args the arguments of `serve`.
 func (s *Stage) Koalagate(binary string, env []string, args ...string) (*Koalagate, error) {

@@ -33,8 +33,9 @@ func (s *scene) inCallgrind(binary, name string) (script string, t *tally, err e
 	if t.vgdb, err = s.stage.Find("vgdb"); err != nil {
 		return "", nil, errors.New("vgdb, which valgrind brings, is neither on PATH nor in .tools/bin")
 	}
-	// Callgrind ends the program at a signal of the scheduler, so that there must be none.
-	text := fmt.Sprintf("#!/bin/sh\nGOMAXPROCS=1 GODEBUG=asyncpreemptoff=1 exec '%s' --tool=callgrind --callgrind-out-file='%s' '%s' \"$@\"\n",
+	// Callgrind ends the program at a signal of the scheduler, so that there must be none. A
+	// collection of garbage would be in one turn and not in the next: allocations stand for them.
+	text := fmt.Sprintf("#!/bin/sh\nGOMAXPROCS=1 GOGC=off GODEBUG=asyncpreemptoff=1 exec '%s' --tool=callgrind --callgrind-out-file='%s' '%s' \"$@\"\n",
 		valgrind, t.file, binary)
 	script = filepath.Join(s.dir, name+".sh")
 	return script, t, os.WriteFile(script, []byte(text), 0o700) //nolint:gosec // the program must be executable

@@ -199,8 +199,13 @@ func (s *section) once(ctx context.Context, f *figures, span time.Duration) (sam
 	if calls == 0 {
 		return sample{}, fmt.Errorf("no call in %v", span)
 	}
-	// Koala's API refuses in the body of a 200, which callers do not read.
-	if share := float64(got.refused) / calls; math.Abs(share-s.traffic.Refused) > 0.05 {
+	// Koala's API refuses in the body of a 200, which callers do not read. In callgrind calls
+	// are so slow that counters admit some meanwhile.
+	tolerance := 0.05
+	if f.subject.tally != nil {
+		tolerance = 0.2
+	}
+	if share := float64(got.refused) / calls; math.Abs(share-s.traffic.Refused) > tolerance {
 		return sample{}, fmt.Errorf("%.0f %% of the calls were refused; want %.0f %%: the rules do not match the traffic",
 			100*share, 100*s.traffic.Refused)
 	}
@@ -209,8 +214,8 @@ func (s *section) once(ctx context.Context, f *figures, span time.Duration) (sam
 		rate: calls / got.took.Seconds(),
 		p50:  micro(got.latencies.quantile(0.5)), p90: micro(got.latencies.quantile(0.9)),
 		p99: micro(got.latencies.quantile(0.99)), p999: micro(got.latencies.quantile(0.999)),
-		service: (micro(after.service-before.service) - f.idle.service*micro(got.took)) / calls,
-		redis:   (micro(after.redis-before.redis) - f.idle.redis*micro(got.took)) / calls,
+		service: max(0, micro(after.service-before.service)-f.idle.service*micro(got.took)) / calls,
+		redis:   max(0, micro(after.redis-before.redis)-f.idle.redis*micro(got.took)) / calls,
 		ours:    micro(after.ours-before.ours) / calls,
 		in:      float64(after.state.In-before.state.In) / calls,
 		scripts: float64(after.state.Scripts()-before.state.Scripts()) / calls,

@@ -33,7 +33,7 @@ func newScene(dir string) (*scene, error) {
 	if err := os.WriteFile(s.rules, []byte(traffic.Rules()), 0o600); err != nil {
 		return nil, err
 	}
-	return s, stage.Build(s.binary, false)
+	return s, stage.BuildRelease(s.binary)
 }
 
 // instance is a running service with the addresses of its doors.

@@ -82,7 +82,7 @@ func (o *options) run(ctx context.Context) (err error) {
 		return err
 	}
 	own := filepath.Join(dir, "koalagate")
-	if err := stage.Build(own, false); err != nil {
+	if err := stage.BuildRelease(own); err != nil {
 		return err
 	}
 	binaries := []string{own}

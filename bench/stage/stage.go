@@ -33,7 +33,7 @@ func Open() (s *Stage, err error) {
 	if s.Stage, err = e2e.NewStage(dir); err != nil {
 		return s, err
 	}
-	if err := s.Build(s.Binary, false); err != nil {
+	if err := s.BuildRelease(s.Binary); err != nil {
 		return s, err
 	}
 	redis, err := s.Stage.Redis()

@@ -91,7 +91,7 @@ func New(b Build) *Metrics {
 		damaged:  prometheus.NewCounter(opts("damaged_values_total", "Keys in Redis that did not contain valid counters: modified or written by another program.")),
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "scheduler_lag_seconds",
-			Help:    "Lateness of the timers of this process while it uses Redis, measured every 2 ms: several milliseconds mean that it is short of CPU.",
+			Help:    "Lateness of the timers of this process while it awaits replies of Redis, measured every 2 ms: several milliseconds mean that it is short of CPU.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .02, .05, .1, .25},
 		}),
 		evicted: prometheus.NewCounter(opts("redis_evicted_keys_total", "Keys that Redis evicted, which may be counters: their limits started from zero. Every instance counts them all.")),

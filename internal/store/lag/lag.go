@@ -21,24 +21,26 @@ const (
 	period = 2 * time.Millisecond
 	// tolerance is the lateness that any wake-up may have.
 	tolerance = time.Millisecond
-	// idle is how long after the last call of Late the probe stops: an idle
-	// process must not wake up 500 times per second.
-	idle = time.Second
+	// idle is how long the probe goes on after the last call of Late, unless it is busy: a
+	// process that asks its server now and then must not wake up 500 times per second.
+	idle = 10 * time.Millisecond
 )
 
-// Probe measures the lateness of wake-ups. Its goroutine runs while Late is being
-// called. It is safe for concurrent use.
+// Probe measures the lateness of wake-ups. Its goroutine wakes up after a call of Late, and
+// as long as it is busy. It is safe for concurrent use.
 type Probe struct {
 	observe func(time.Duration)
+	busy    func() bool
 	now     func() time.Time
 	open    func() (waiter, error)
 
 	mu      sync.Mutex
 	late    time.Duration // of all wake-ups so far
-	due     time.Time     // of the next wake-up; zero while the goroutine does not run
-	read    time.Time     // when Late was last called
+	due     time.Time     // of the next wake-up; zero while the goroutine rests
+	read    time.Time     // when Late was last called, or the probe was last busy
 	closed  bool
-	waiter  waiter // of the goroutine; nil while it does not run
+	waiter  waiter        // nil before the first call of Late
+	resume  chan struct{} // ends a rest; closed by Close
 	running sync.WaitGroup
 }
 
@@ -51,15 +53,17 @@ type waiter interface {
 }
 
 // New returns a probe. It calls observe, if that is not nil, with the lateness of
-// each wake-up, 0 or more; observe must not block.
-func New(observe func(time.Duration)) *Probe {
-	return &Probe{observe: observe, now: time.Now, open: newEcho}
+// each wake-up, 0 or more; observe must not block. busy reports whether lateness may be
+// needed later: whether a reply is awaited.
+func New(observe func(time.Duration), busy func() bool) *Probe {
+	return &Probe{observe: observe, busy: busy, now: time.Now, open: newEcho, resume: make(chan struct{}, 1)}
 }
 
 // Close ends the goroutine for good. It must be called once.
 func (p *Probe) Close() {
 	p.mu.Lock()
 	p.closed = true
+	close(p.resume)
 	if p.waiter != nil {
 		p.waiter.close()
 	}
@@ -91,9 +95,14 @@ func lateness(due, now time.Time) time.Duration {
 	return 0
 }
 
-// start starts the goroutine, and reports whether it did: without a free file
-// descriptor nothing is measured.
+// start starts the goroutine, or ends its rest, and reports whether it did: without a free
+// file descriptor nothing is measured.
 func (p *Probe) start() bool {
+	if p.waiter != nil {
+		p.due = p.read.Add(period)
+		p.resume <- struct{}{} // has room, because the goroutine rests
+		return true
+	}
 	w, err := p.open()
 	if err != nil {
 		return false
@@ -103,27 +112,35 @@ func (p *Probe) start() bool {
 	return true
 }
 
-// run measures until Close, or until Late was not called for long.
+// run measures until Close, and rests when nobody needs that.
 func (p *Probe) run(w waiter) {
-	for again := true; again && w.wait(period); {
-		var late time.Duration
-		late, again = p.woke()
+	defer w.close()
+	for w.wait(period) {
+		late, again := p.woke()
 		if p.observe != nil {
 			p.observe(max(late, 0))
 		}
+		if !again {
+			if _, open := <-p.resume; !open {
+				return
+			}
+		}
 	}
-	w.close()
 }
 
 // woke records a wake-up, and reports whether to schedule another.
 func (p *Probe) woke() (late time.Duration, again bool) {
+	busy := p.busy()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
 	late = now.Sub(p.due)
 	p.late += lateness(p.due, now)
+	if busy {
+		p.read = now
+	}
 	if now.Sub(p.read) > idle {
-		p.waiter, p.due = nil, time.Time{}
+		p.due = time.Time{}
 		return late, false
 	}
 	p.due = now.Add(period)

@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // while one is overdue.
 func TestLateness(t *testing.T) {
 	now, wakeups, observed := time.Unix(0, 0), make(chan time.Time), make(chan time.Duration)
-	p := New(func(d time.Duration) { observed <- d })
+	p := New(func(d time.Duration) { observed <- d }, func() bool { return true })
 	p.now = func() time.Time { return now }
 	p.open = func() (waiter, error) { return fakeWaiter{wakeups, make(chan struct{}, 2)}, nil }
 	defer p.Close()
@@ -47,19 +47,27 @@ func TestLateness(t *testing.T) {
 	}
 }
 
-// TestProbeStopsWhileUnused checks that an unused probe stops waking up, and
-// that its pause is not lateness.
-func TestProbeStopsWhileUnused(t *testing.T) {
+// TestProbeRestsWhileUnused checks that a probe wakes up while it is busy, that an unused one
+// stops, and that its rest is not lateness.
+func TestProbeRestsWhileUnused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var wakeups atomic.Int64
-		p := New(func(time.Duration) { wakeups.Add(1) })
+		var busy atomic.Bool
+		busy.Store(true)
+		p := New(func(time.Duration) { wakeups.Add(1) }, busy.Load)
 		p.open = func() (waiter, error) { return fakeWaiter{nil, make(chan struct{}, 2)}, nil }
 		defer p.Close()
 		p.Late()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got, least := wakeups.Swap(0), int64(time.Second/period)-1; got < least {
+			t.Errorf("%d wake-ups in a busy second; want at least %d", got, least)
+		}
+		busy.Store(false)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if most := int64(idle/period) + 1; wakeups.Load() == 0 || wakeups.Load() > most {
-			t.Errorf("%d wake-ups of a probe that is read once; want 1 … %d", wakeups.Load(), most)
+			t.Errorf("%d wake-ups once nobody needs them; want 1 … %d", wakeups.Load(), most)
 		}
 		if got := p.Late(); got != 0 {
 			t.Errorf("late by %v after a pause; want 0", got)
@@ -104,7 +112,7 @@ func TestEcho(t *testing.T) {
 			case observed <- d:
 			default:
 			}
-		})
+		}, func() bool { return false })
 		p.Late()
 		<-observed
 		<-observed

@@ -97,7 +97,7 @@ func NewEvaluator(o *Options) (*Evaluator, error) {
 		e.linger = max(o.Until.UnixMilli(), leastInstant)
 	}
 	e.calls.New = func() any { return new(Call) }
-	e.lag = lag.New(o.OnLag)
+	e.lag = lag.New(o.OnLag, func() bool { return e.flying.Load() > 0 })
 	return e, nil
 }
 
