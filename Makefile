@@ -35,7 +35,7 @@ GATEWAYS := e2e/operators e2e/hostile e2e/envoy e2e/gateways e2e/nginx e2e/caddy
 # Packages that start no goroutines: the race detector finds nothing in them and
 # makes their tests several times slower. Those of cmd start the binary; the
 # detector watches the same code in internal/service and in the binary of the gateways.
-UNRACED := rules cmd/koalagate $(GATEWAYS) e2e/install bench/allocations bench/counts internal/config internal/display \
+UNRACED := rules cmd/koalagate $(GATEWAYS) e2e/install bench/allocations bench/counts bench/traffic internal/config internal/display \
 	internal/doorname internal/envoyapi internal/explain internal/findings internal/jsontext \
 	internal/mapping internal/probe internal/replay internal/sandbox internal/topk internal/tree internal/whatif \
 	internal/wire internal/wordlist internal/yamldoc

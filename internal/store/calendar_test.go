@@ -175,16 +175,24 @@ func TestUnitEndIsTheFirstOtherUnit(t *testing.T) {
 			for unit, layout := range layouts {
 				p := Period{Unit: unit}
 				local := func(ms int64) string { return time.UnixMilli(ms).In(zone).Format(layout) }
-				for minutes := int64(-150); minutes <= 150; minutes++ {
-					now := change.UnixMilli() + minutes*60_000
+				// The first later minute of each minute that has another local unit.
+				const before, after = 150, 350
+				at := func(minute int) int64 { return change.UnixMilli() + int64(minute-before)*60_000 }
+				var next [before + after + 1]int
+				next[before+after] = before + after + 1
+				for m := before + after - 1; m >= 0; m-- {
+					if next[m] = m + 1; local(at(m)) == local(at(m+1)) {
+						next[m] = next[m+1]
+					}
+				}
+				for m := range 2*before + 1 {
+					now := at(m)
 					s := p.around(zone, now)
 					if now < s.Begins[1] || now >= s.Begins[2] || local(s.Begins[2]) == local(now) || local(s.Begins[1]-1) == local(now) {
 						t.Fatalf("%s: the unit %d of %s is %v", name, unit, time.UnixMilli(now).In(zone), s.Begins)
 					}
-					for at := now; at < s.Begins[2] && at < now+200*60_000; at += 60_000 {
-						if local(at) != local(now) {
-							t.Fatalf("%s: the unit %d of %s ends at %s, want %s", name, unit, time.UnixMilli(now).In(zone), time.UnixMilli(s.Begins[2]).In(zone), time.UnixMilli(at).In(zone))
-						}
+					if end := at(next[m]); end < s.Begins[2] && next[m] <= before+after {
+						t.Fatalf("%s: the unit %d of %s ends at %s, want %s", name, unit, time.UnixMilli(now).In(zone), time.UnixMilli(s.Begins[2]).In(zone), time.UnixMilli(end).In(zone))
 					}
 				}
 			}

@@ -31,7 +31,7 @@ const beginning = 1_780_000_000_000
 // apart, requests come late or get lost, and calls happen while a request is under way.
 func TestFleetStaysWithinTheModel(t *testing.T) {
 	server := storetest.StartServer(t)
-	n := 400
+	n := 150
 	if *long {
 		n = 10_000
 	}

@@ -173,7 +173,7 @@ func TestClockOfRedisThatJumps(t *testing.T) {
 			}
 		}
 		held := s.Stats().Held
-		for range 3000 { // what Redis admits at the other time, while the part is held
+		for range 2000 { // what Redis admits at the other time, while the part is held
 			if takeAt(t, shared, now+jump, r) {
 				admitted++
 			}

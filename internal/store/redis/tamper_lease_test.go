@@ -14,7 +14,7 @@ import (
 // rule lets instances hold, no counter admits more than its limit at one instant, and none
 // refuses forever.
 func TestTamperedLeasesBreakNoLimit(t *testing.T) {
-	rounds := 200
+	rounds := 60
 	if *long {
 		rounds = 20_000
 	}
