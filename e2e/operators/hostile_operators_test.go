@@ -22,7 +22,7 @@ const maxOperated = 1000 << 20
 // it of all; the long form asks until most questions have their answers, and states each.
 func TestHostileOperatorsLetNothingPass(t *testing.T) {
 	h := rig.NewFixture(t)
-	many, span, asking := 2_000, 400*time.Millisecond, 3
+	many, span, asking := 2_000, 200*time.Millisecond, 3
 	if *long {
 		many, span, asking = 10_000, 5*time.Second, 8
 	}
