@@ -20,13 +20,12 @@ func (r *run) wordLists(ctx context.Context, s *report.Section) error {
 	if err != nil {
 		return err
 	}
-	s.Text = fmt.Sprintf("Lists of %d entries.", r.entries)
-	table := report.Table{Columns: []string{"entries", "bytes per entry", "ns per lookup, present", "ns per lookup, missing", "loaded in s"}}
+	table := report.Table{Columns: []string{"entries", "number", "bytes per entry", "ns per lookup, present", "ns per lookup, missing", "loaded in s"}}
 	var size, words, addresses float64
 	for _, l := range lines {
 		kind, _, _ := strings.Cut(strings.ReplaceAll(l.name, "_", " "), "-")
 		m := l.metrics
-		table.Rows = append(table.Rows, []string{kind, ns(m["bytes/entry"]), ns(m["ns/hit"]), ns(m["ns/miss"]), fmt.Sprintf("%.1f", m["s/load"])})
+		table.Rows = append(table.Rows, []string{kind, fmt.Sprintf("%.0f", m["entries"]), ns(m["bytes/entry"]), ns(m["ns/hit"]), ns(m["ns/miss"]), fmt.Sprintf("%.1f", m["s/load"])})
 		slowest := &words
 		if strings.HasPrefix(kind, "IP") {
 			slowest = &addresses

@@ -27,7 +27,7 @@ import (
 const (
 	callers = 4
 	pace    = time.Millisecond // between two decisions of one caller
-	span    = 3 * time.Second  // minimum duration of a turn
+	span    = 2 * time.Second  // minimum duration of a turn
 	every   = time.Second      // minimum time between two reloads
 	// patience is the maximum time of a turn.
 	patience = 2 * time.Minute
