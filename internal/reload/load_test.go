@@ -16,7 +16,7 @@ import (
 // TestReloadsUnderLoad swaps generations during decisions: each answer belongs to one
 // generation, and none is older than the previous answer.
 func TestReloadsUnderLoad(t *testing.T) {
-	const generations = 1000
+	const generations = 300
 	b := newBench(t, ruleText(1))
 	first, _, err := b.options.Files.Load()
 	if err != nil {

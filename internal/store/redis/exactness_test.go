@@ -169,7 +169,7 @@ func note(p *store.Plan, a *store.Answers) string {
 // TestFourProcessesNeverAdmitTooMuch runs with each batching setting, and with
 // processes of different settings, as while a change is rolled out over instances.
 func TestFourProcessesNeverAdmitTooMuch(t *testing.T) {
-	takes := 100_000
+	takes := 40_000
 	if *long {
 		takes = 1_000_000
 	}
