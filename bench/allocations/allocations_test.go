@@ -60,7 +60,7 @@ var several = []testCase{
 
 // runs is the number of decisions to average, so large that refilling the pools after
 // a garbage collection has no effect.
-const runs = 2000
+const runs = 1000
 
 // bounds contains the maximum for an admitted call of one rule, by store. It also
 // applies to numbers written with -update.

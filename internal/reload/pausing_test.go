@@ -17,7 +17,7 @@ import (
 // with its context, without new rules.
 func TestReloadsPause(t *testing.T) {
 	t.Parallel()
-	const many, words = 1000, 200_000
+	const many, words = 400, 100_000
 	var text, list strings.Builder
 	text.WriteString("[dicts]\nwords : words\n[result]\n0 : {}\n1 : {}\n2 : {\"Err_no\":1}\n[rules]\n")
 	for n := 1; n <= many; n++ {
@@ -45,7 +45,7 @@ func TestReloadsPause(t *testing.T) {
 		t.Errorf("%d pauses, %d of them without a list of %d bytes; want %d at least: %s", all, few, list.Len(), least, b.log)
 	}
 	before := b.State()
-	for last := 1; last < all; last += all / 7 {
+	for last := 1; last < all; last += all / 5 {
 		if pauses, loaded := load(list.String()+strings.Repeat("more\n", last), last); loaded != nil || pauses > last+1 {
 			t.Errorf("its context ends at pause %d of %d: %v after %d; want no rules", last, all, loaded, pauses)
 		}

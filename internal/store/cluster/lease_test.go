@@ -19,7 +19,7 @@ import (
 const tenants = 6
 
 // tenantLimit is the limit of each of them.
-const tenantLimit = 2000
+const tenantLimit = 1000
 
 func tenantRule(i int) store.Rule {
 	return store.Rule{Subject: fmt.Appendf(nil, "tenant%d", i), Return: 1, Method: store.Count, Time: 3600, Count: tenantLimit, Lease: 200, Weight: 1}
@@ -64,7 +64,7 @@ func TestLeasesOverSlots(t *testing.T) {
 		s := instances[n%3]
 		callers.Go(func() {
 			var a store.Answers
-			for i := range 3000 {
+			for i := range 1500 {
 				if i%4 == 0 {
 					take(s, &a, i%tenants, (i+1)%tenants)
 				} else {

@@ -8,7 +8,7 @@ import (
 )
 
 func TestBehavior(t *testing.T) {
-	for _, way := range storetest.Ways(true) { // each takes less than a second
+	for _, way := range storetest.Ways(*long) {
 		t.Run(way.Name, func(t *testing.T) { storetest.Run(t, storetest.Redis(t, way.Set)) })
 	}
 	t.Run("on and off in turn", func(t *testing.T) {
