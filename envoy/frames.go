@@ -41,18 +41,27 @@ func (s *frameScanner) next(b []byte) (f frame, rest []byte, ok bool) {
 	skipped := min(s.skip, len(b))
 	s.skip -= skipped
 	b = b[skipped:]
+	if s.have == 0 && len(b) >= headerBytes { // the usual case needs no copy
+		f = frameOf((*[headerBytes]byte)(b))
+		s.skip = f.length
+		return f, b[headerBytes:], true
+	}
 	n := copy(s.header[s.have:], b)
 	s.have += n
 	if s.have < headerBytes {
 		return frame{}, nil, false
 	}
 	s.have = 0
-	h := &s.header
-	f = frame{
+	f = frameOf(&s.header)
+	s.skip = f.length
+	return f, b[n:], true
+}
+
+// frameOf reads the header of a frame.
+func frameOf(h *[headerBytes]byte) frame {
+	return frame{
 		kind: h[3], flags: h[4],
 		stream: binary.BigEndian.Uint32(h[5:]) &^ (1 << 31), // without the reserved bit
 		length: int(h[0])<<16 | int(h[1])<<8 | int(h[2]),
 	}
-	s.skip = f.length
-	return f, b[n:], true
 }

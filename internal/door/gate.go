@@ -144,6 +144,15 @@ func (w *Watch) end(q *Question) {
 // that the call and its decision need. Doors reuse questions by a Pool. The zero
 // value is ready for Gate.Begin.
 type Question struct {
+	asked
+	// What follows is memory for the next call, too.
+	inputs  []engine.Input
+	params  []rules.Params // of the inputs, and of earlier calls with more inputs
+	scratch engine.Scratch
+}
+
+// asked is what belongs to one call.
+type asked struct {
 	// Request is the request as it arrived, set by the door before Gate.Map.
 	Request mapping.Request
 	// Patience is the longest time that the caller can wait for its turn, in addition
@@ -155,12 +164,9 @@ type Question struct {
 	watch *Watch    // nil if nothing watches the call
 	began time.Time // set if watch is
 
-	rules   *rules.Set
-	inputs  []engine.Input
-	params  []rules.Params // of the inputs, and of earlier calls with more inputs
-	call    engine.Call
-	scratch engine.Scratch
-	kept    []kept
+	rules *rules.Set
+	call  engine.Call
+	kept  []kept
 }
 
 // kept is a copy of the request of an input for a rule set.
@@ -249,10 +255,8 @@ func (q *Question) Reset() {
 		arguments = nil
 	}
 	clear(arguments[:cap(arguments)]) // a call may replace its arguments by fewer
-	*q = Question{
-		Request: mapping.Request{Args: arguments[:0]},
-		inputs:  q.inputs[:0], params: q.params, scratch: q.scratch,
-	}
+	q.asked = asked{Request: mapping.Request{Args: arguments[:0]}}
+	q.inputs = q.inputs[:0]
 }
 
 // Resize replaces the parameter sets by n empty ones of one hit, for calls that decide

@@ -27,7 +27,7 @@ func TestRequestIDs(t *testing.T) {
 		{headers{"x-request-id": "not valid"}, headers{"x-request-id": "b"}, "b"},
 		{headers{"x-request-id": "<a>"}, nil, ""},
 	} {
-		q := &Question{Request: mapping.Request{Headers: c.request}, Metadata: c.metadata}
+		q := &Question{asked: asked{Request: mapping.Request{Headers: c.request}, Metadata: c.metadata}}
 		if got := q.RequestID(); got != c.want {
 			t.Errorf("%v %v: %q; want %q", c.request, c.metadata, got, c.want)
 		}
