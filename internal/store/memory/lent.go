@@ -61,13 +61,13 @@ func refillRate(r *store.Rule) int64 {
 // clip sets the level to the one at now. While shares last, a full bucket lacks what they
 // keep.
 func (b *lentBucket) clip(r *store.Rule, now int64) {
-	i := 0
-	for ; i < len(b.list) && b.list[i].end <= now; i++ {
+	last := b.list.lasting(now)
+	for i := range len(b.list) - len(last) {
 		if end := b.list[i].end; b.at < end {
 			b.bound(r, end, b.list[i:].kept(end))
 		}
 	}
-	b.bound(r, now, b.list[i:].kept(now))
+	b.bound(r, now, last.kept(now))
 }
 
 // bound sets the level to the one at now, of a bucket that is filled to its size less units
@@ -141,9 +141,14 @@ func (b *lentBucket) stock(r *store.Rule, now int64) int64 {
 }
 
 func (b *lentBucket) lend(r *store.Rule, t *moment, units int64, list shares, risen tide) {
+	before := b.levelAt(r, t.now)
 	b.shift(r, t.now, -toLevel(-units, r))
 	b.list, b.tide = list, risen
 	b.clip(r, t.now)
+	if t.now < b.at { // the clock has stepped back: nothing is lost, but what comes back has to fit
+		most := max(before, sizeOf(r)-toLevel(list.lasting(t.now).kept(t.now), r))
+		b.set(min(b.levelAt(r, t.now), most), r, t.now)
+	}
 	if b.tide.stock, b.tide.at = b.stock(r, t.now), t.now; len(list) == 0 {
 		b.tide = tide{}
 	}

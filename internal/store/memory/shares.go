@@ -117,6 +117,14 @@ func (l shares) wants(now int64, except store.HolderID) (list []int64) {
 	return list
 }
 
+// lasting returns the shares that have not ended.
+func (l shares) lasting(now int64) shares {
+	for len(l) > 0 && !l[0].lasts(now) {
+		l = l[1:]
+	}
+	return l
+}
+
 // kept returns the units that a full bucket lacks at an instant while all of the shares
 // last: a holder's bucket, and the rate until the end.
 func (l shares) kept(at int64) (units int64) {

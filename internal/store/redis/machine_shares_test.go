@@ -70,6 +70,54 @@ func TestClockBackRefillsNothingTwice(t *testing.T) {
 	}
 }
 
+// TestReturnsFitAfterAClockStepsBack sets the clock back while a gateway holds most of a bucket that
+// single hits have emptied. What the gateway gives back then has to fit into the bucket beside
+// what it keeps.
+func TestReturnsFitAfterAClockStepsBack(t *testing.T) {
+	s := storetest.StartServer(t).Open(t, func(o *redis.Options) { o.Linger = time.Hour; o.Refusals = -1 })
+	m := memory.New(memory.Options{})
+	defer m.Close()
+	twin := &machine.Twin{Sharer: s, Other: m, Fail: t.Fatalf}
+	rule := store.Rule{Subject: []byte("a"), Return: 1, Method: store.Token, Time: 1, Count: 20, Burst: 50, Lease: 200, Weight: 1}
+	report := func(at, allowed, denied int64) store.Assignment {
+		t.Helper()
+		a, err := twin.Assign(t.Context(), &store.Usage{
+			Now: now + at, Zone: time.UTC, Rules: []store.Rule{rule}, Holder: "gateway", Stream: "stream", Lasts: 7000,
+			Reported: at > 0, Allowed: allowed, Denied: denied, Elapsed: 5000,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	take := func(at int64) (admitted int) {
+		t.Helper()
+		var a store.Answers
+		p := &store.Plan{Op: store.Take, Now: now + at, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{rule}}}}
+		for {
+			if err := twin.Evaluate(t.Context(), p, &a); err != nil {
+				t.Fatal(err)
+			}
+			if a.Sets[0].Decider >= 0 {
+				return admitted
+			}
+			admitted++
+		}
+	}
+	report(0, 0, 0)
+	report(5000, 2, 100)
+	take(8000)
+	busy, idle := report(10_000, 0, 300), report(4000, 0, 0)
+	if idle.Rate*10 > busy.Rate {
+		t.Fatalf("a rate of %d, and then %d: nothing comes back", busy.Rate, idle.Rate)
+	}
+	if n := take(4000); n > 50 {
+		t.Errorf("%d hits are admitted from a bucket of 50", n)
+	}
+	report(9000, 0, 0)
+	take(9000)
+}
+
 // TestLostReportsAreSpent loses reports of a gateway in a window. It has admitted hits that
 // nobody will report: they are not given back when the next report shows fewer, neither to other
 // gateways nor to single hits.

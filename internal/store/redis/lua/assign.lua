@@ -201,8 +201,8 @@ if used.leases then
       if not drops then list[#list + 1] = l end
       r.shares[4] = #list > 0 and list or false
       if p.bucket then
-        local s = token.shift(p.state, r, now, -to_level(-p.back, r.time))
-        s = clip_shared(s, r, now)
+        local level, size = token.level(p.state, r, now)
+        local s = clip_shared(token.shift(p.state, r, now, -to_level(-p.back, r.time)), r, now, size - level)
         local _, _, _, units = sums(list, max(now, s.at))
         list.stock, list.at = to_units(token.level(s, r, now), r.time) + units, now
         list.high, list.before, list.turned = p.high, p.before, p.turned

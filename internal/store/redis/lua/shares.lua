@@ -164,9 +164,13 @@ if used.leases then
       return div(kept(s, first, nil, now), HIT)
     end
 
-    clip_shared = function(s, r, now)
-      if now < s.at then return s end
+    clip_shared = function(s, r, now, missed)
       local l, parts, first, ends = list_of(r, 0, now), r.lease[4] or {}, 1, {}
+      if now < s.at then -- the clock has stepped back: nothing is lost, but what comes back has to fit
+        if not missed then return s end
+        while l[first] and not lasts(l[first], now) do first = first + 1 end
+        return token.lack(s, r, now, min(missed, to_level(kept(l, first, parts, now), r.time)))
+      end
       for i = 1, #l do ends[#ends + 1] = l[i].ends end
       for i = 1, #parts do ends[#ends + 1] = parts[i].ends end
       table.sort(ends)
