@@ -49,6 +49,16 @@ func onUnixSocket(h *rig.Fixture, name string, k *e2e.Koalagate, app *e2e.App) (
 	case "haproxy":
 		g = rig.HAProxyWith([2]string{"bind 127.0.0.1:8080\n", "bind 127.0.0.1:8080\n    bind unix@" + socket + "\n"})(h, app, k.HTTP)
 	}
+	// A gateway may accept connections at its port before it does at the socket.
+	if err := g.Until(func() error {
+		conn, err := net.Dial("unix", socket)
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	}); err != nil {
+		h.Fatal(err)
+	}
 	return g, socket
 }
 
