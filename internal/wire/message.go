@@ -13,36 +13,12 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// appendVarint appends v. Most numbers and lengths have one byte, as do tags, for which the
-// library's functions are too general to be fast.
-func appendVarint(b []byte, v uint64) []byte {
-	if v < 1<<7 {
-		return append(b, byte(v))
-	}
-	return protowire.AppendVarint(b, v)
-}
-
-func appendTag(b []byte, field protowire.Number, kind protowire.Type) []byte {
-	if field < 1<<4 {
-		return append(b, byte(field)<<3|byte(kind))
-	}
-	return appendLongTag(b, field, kind)
-}
-
-func appendLongTag(b []byte, field protowire.Number, kind protowire.Type) []byte {
-	return protowire.AppendTag(b, field, kind)
-}
-
-func appendText[T string | []byte](b []byte, field protowire.Number, text T) []byte {
-	return append(appendVarint(appendTag(b, field, protowire.BytesType), uint64(len(text))), text...)
-}
-
 // AppendNumber appends a varint field unless v is 0, the default in proto3.
 func AppendNumber(b []byte, field protowire.Number, v uint64) []byte {
 	if v == 0 {
 		return b
 	}
-	return appendVarint(appendTag(b, field, protowire.VarintType), v)
+	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), v)
 }
 
 // AppendText appends a string field unless s is empty. s must be UTF-8; otherwise no
@@ -51,31 +27,28 @@ func AppendText(b []byte, field protowire.Number, s string) []byte {
 	if s == "" {
 		return b
 	}
-	return appendText(b, field, s)
+	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), s)
 }
 
 // AppendBytes appends a bytes field, or a string field, even if v is empty.
-func AppendBytes(b []byte, field protowire.Number, v []byte) []byte { return appendText(b, field, v) }
+func AppendBytes(b []byte, field protowire.Number, v []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), v)
+}
 
 // Begin begins a field that is a message. Everything appended until End, which takes the
 // returned position, belongs to the message. The field is present even if it is empty.
 func Begin(b []byte, field protowire.Number) (message []byte, from int) {
-	b = append(appendTag(b, field, protowire.BytesType), 0) // one byte for the length, which usually suffices
+	b = append(protowire.AppendTag(b, field, protowire.BytesType), 0) // one byte for the length, which usually suffices
 	return b, len(b)
 }
 
 // End ends the message that begins at the position from Begin.
 func End(b []byte, from int) []byte {
-	if len(b)-from >= 1<<7 {
-		return endLong(b, from)
-	}
-	b[from-1] = byte(len(b) - from)
-	return b
-}
-
-// endLong ends a message whose length needs more than one byte.
-func endLong(b []byte, from int) []byte {
 	n := len(b) - from
+	if n < 1<<7 {
+		b[from-1] = byte(n)
+		return b
+	}
 	var buffer [10]byte
 	length := protowire.AppendVarint(buffer[:0], uint64(n))
 	b = append(b, length[1:]...) // extends b by the bytes that the length still needs
@@ -106,7 +79,7 @@ func AppendNumberFact(b []byte, name string, n int64) []byte {
 // Struct.
 func AppendTextFact(b []byte, name, s string) []byte {
 	b, entry, value := beginFact(b, name)
-	b = appendText(b, valueString, s)
+	b = protowire.AppendString(protowire.AppendTag(b, valueString, protowire.BytesType), s)
 	return endFact(b, entry, value)
 }
 
@@ -147,7 +120,7 @@ func beginFact(b []byte, name string) (fact []byte, entry, value int) {
 func endFact(b []byte, entry, value int) []byte { return End(End(b, value), entry) }
 
 func appendNumber(b []byte, n int64) []byte {
-	b = appendTag(b, valueNumber, protowire.Fixed64Type)
+	b = protowire.AppendTag(b, valueNumber, protowire.Fixed64Type)
 	return protowire.AppendFixed64(b, math.Float64bits(float64(n)))
 }
 
@@ -209,12 +182,6 @@ func (f *Fields) Next() bool {
 		return false
 	}
 	rest := f.whole[f.at:f.last]
-	// Most fields are texts and messages whose tag and length have one byte.
-	if len(rest) > 1 && rest[0]&0x87 == byte(Bytes) && rest[0] > 7 && int(rest[1]) < min(1<<7, len(rest)-1) {
-		f.Tag, f.from = uint64(rest[0]), f.at+2
-		f.at = f.from + int(rest[1])
-		return true
-	}
 	tag, n := protowire.ConsumeVarint(rest)
 	switch {
 	case n < 0:
