@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Builds the service of another commit, as a release has it, into .tools/earlier and prints
-# its path.
+# Builds the service of another commit, as a release has it, into .tools/released and
+# prints its path.
 #
 #   bench/commit.sh COMMIT
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 commit=$(git rev-parse --short "$1^{commit}")
-readonly binary=$PWD/.tools/earlier/koalagate-$commit
+readonly binary=$PWD/.tools/released/koalagate-$commit
 
 if [[ ! -x $binary ]]; then
   tree=$(mktemp -d)

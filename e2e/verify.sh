@@ -53,7 +53,7 @@ show go -C e2e/page test -count=1 -timeout 60m -v . -long
 # gateways with deadlines.
 show_toxic &
 toxic=$!
-# Two at a time; the stores in Redis take the longest.
+# Two at a time. The stores, whose paths are the deepest, take the longest and come first.
 mapfile -t packages < <(long_forms | grep -v '^\./e2e' | sort -t / -k 4,4r)
 show go test -count=1 -p 2 -timeout 60m -v "${packages[@]}" -long
 wait "$toxic" || failed=1

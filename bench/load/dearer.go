@@ -28,7 +28,7 @@ var costs = []cost{
 	{"allocations", allocations},
 }
 
-// countedCosts are those that do not depend on time.
+// countedCosts are the costs that the programs count instead of measuring time.
 var countedCosts = []cost{{"instructions", serviceCPU}, {"allocations", allocations}}
 
 // cost is a metric, named as in reports.

@@ -147,11 +147,12 @@ func (s *scene) openVersions(binary, rules string, instructions bool) (list []*i
 	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
 		return nil, err
 	}
-	for _, redis := range []bool{false, true} {
+	stores := []bool{false, true} // whether it is Redis
+	if instructions {
+		stores = stores[:1]
+	}
+	for _, redis := range stores {
 		for _, v := range []struct{ binary, name string }{{binary, "earlier"}, {s.binary, "now"}} {
-			if redis && instructions {
-				continue
-			}
 			name := v.name + ", in process"
 			if redis {
 				name = v.name + ", Redis"

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,10 +9,12 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	"github.com/koalagate/koalagate/bench/stage"
 )
 
-// tally counts the instructions of a service that runs in callgrind, the kernel's not
-// among them. Other load on the machine does not change them.
+// tally counts the instructions of a service that runs in callgrind, without the kernel's.
+// Other load changes them little as long as it leaves the callers a processor.
 type tally struct {
 	vgdb  string // the program that sends callgrind commands
 	file  string // the path of its dumps without their number
@@ -25,13 +26,13 @@ type tally struct {
 // inCallgrind returns a script that runs a binary in callgrind under its own process ID,
 // and the tally of the process that will be started with it.
 func (s *scene) inCallgrind(binary, name string) (script string, t *tally, err error) {
-	valgrind, err := s.stage.Find("valgrind")
+	valgrind, err := stage.Valgrind(s.stage, "valgrind")
 	if err != nil {
-		return "", nil, errors.New("valgrind is neither on PATH nor in .tools/bin; run `e2e/programs.sh valgrind`")
+		return "", nil, err
 	}
 	t = &tally{file: filepath.Join(s.dir, name+".callgrind")}
-	if t.vgdb, err = s.stage.Find("vgdb"); err != nil {
-		return "", nil, errors.New("vgdb, which valgrind brings, is neither on PATH nor in .tools/bin")
+	if t.vgdb, err = stage.Valgrind(s.stage, "vgdb"); err != nil {
+		return "", nil, err
 	}
 	// Callgrind ends the program at a signal of the scheduler, so that there must be none. A
 	// collection of garbage would be in one turn and not in the next: allocations stand for them.

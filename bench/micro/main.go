@@ -104,7 +104,7 @@ func compare(p *report.Part, list []*benchmark) {
 		}
 		return nil
 	}
-	// more returns by how much the time of a benchmark exceeds those of others together.
+	// more returns how much longer a benchmark takes than the others together.
 	more := func(with string, without ...string) *stats.Value {
 		differences := slices.Clone(times(with))
 		for _, name := range without {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 
+	"github.com/koalagate/koalagate/bench/stage"
 	"github.com/koalagate/koalagate/e2e"
 )
 
@@ -16,11 +17,11 @@ const countedPasses = 2
 // instructions returns the instructions of Redis per decision, once each counter exists:
 // those of a server that replays a recording three times, less those of a server that
 // replays it once.
-func instructions(ctx context.Context, stage *e2e.Stage, r *recording) (float64, error) {
+func instructions(ctx context.Context, programs *e2e.Stage, r *recording) (float64, error) {
 	var totals [2]float64
 	for i, passes := range []int{1, 1 + countedPasses} {
 		var err error
-		if totals[i], err = collected(ctx, stage, r, passes); err != nil {
+		if totals[i], err = collected(ctx, programs, r, passes); err != nil {
 			return 0, err
 		}
 	}
@@ -28,12 +29,12 @@ func instructions(ctx context.Context, stage *e2e.Stage, r *recording) (float64,
 }
 
 // collected returns the instructions of a server from start to end.
-func collected(ctx context.Context, stage *e2e.Stage, r *recording, passes int) (float64, error) {
-	valgrind, err := stage.Find("valgrind")
+func collected(ctx context.Context, programs *e2e.Stage, r *recording, passes int) (float64, error) {
+	valgrind, err := stage.Valgrind(programs, "valgrind")
 	if err != nil {
-		return 0, errors.New("valgrind is neither on PATH nor in .tools/bin; run `e2e/programs.sh valgrind`")
+		return 0, err
 	}
-	redis, err := stage.Find("redis-server")
+	redis, err := programs.Find("redis-server")
 	if err != nil {
 		return 0, err
 	}
@@ -43,7 +44,7 @@ func collected(ctx context.Context, stage *e2e.Stage, r *recording, passes int) 
 	}
 	// The server of .tools is started by a script. Its cron depends on the time that the
 	// replay takes: it runs as rarely as possible.
-	program, err := stage.Start("callgrind", valgrind, address, nil, "--tool=callgrind", "--callgrind-out-file=/dev/null", "--trace-children=yes",
+	program, err := programs.Start("callgrind", valgrind, address, nil, "--tool=callgrind", "--callgrind-out-file=/dev/null", "--trace-children=yes",
 		redis, "--port", address[len("127.0.0.1:"):], "--bind", "127.0.0.1", "--save", "", "--hz", "1", "--activerehashing", "no")
 	if err != nil {
 		return 0, err

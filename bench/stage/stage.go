@@ -4,6 +4,7 @@ package stage
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -42,6 +43,15 @@ func Open() (s *Stage, err error) {
 	}
 	s.Redis = redis.URL()
 	return s, nil
+}
+
+// Valgrind returns the path of one of valgrind's programs, which `make tools` does not get.
+func Valgrind(s *e2e.Stage, program string) (string, error) {
+	path, err := s.Find(program)
+	if err != nil {
+		return "", fmt.Errorf("%s is neither on PATH nor in .tools/bin; run `e2e/programs.sh valgrind`", program)
+	}
+	return path, nil
 }
 
 // Close stops all programs, and removes their files.
