@@ -44,10 +44,12 @@ func TestCodecKeepsGeneratedMessages(t *testing.T) {
 	}
 }
 
-func TestCodecSendsBytesUnchanged(t *testing.T) {
-	wire, err := newCodec(1 << 20).Marshal([]byte("\x08\x01"))
-	if got := string(wire.Materialize()); err != nil || got != "\x08\x01" {
-		t.Errorf("sent %q, %v", got, err)
+func TestCodecSendsRepliesUnchanged(t *testing.T) {
+	for _, content := range []string{"\x08\x01", strings.Repeat("long", 1000)} {
+		sent, err := newCodec(1 << 20).Marshal(wire.NewReply([]byte(content)))
+		if got := string(sent.Materialize()); err != nil || got != content {
+			t.Errorf("sent %q, %v; want %q", got, err, content)
+		}
 	}
 }
 

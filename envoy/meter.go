@@ -76,9 +76,10 @@ type meteredConn struct {
 
 	mu         sync.Mutex
 	in, out    frameScanner
-	begun      bool               // a frame has arrived
-	header     int                // bytes of the header block that arrives, encoded
-	unfinished map[uint32]arrival // by stream
+	begun      bool // a frame has arrived
+	isClosed   bool
+	header     int // bytes of the header block that arrives, encoded
+	unfinished arrivals
 	resets     allowance
 	settings   allowance
 }
@@ -89,11 +90,53 @@ type arrival struct {
 	unread int64 // bytes of messages that no handler of a stream has read
 }
 
+// arrivals are the unfinished requests of a connection by stream. The newest is outside of the
+// map, because usually the next frame finishes it. The zero value has none.
+type arrivals struct {
+	newest    uint32
+	arrival   arrival // of the newest stream
+	hasNewest bool
+	older     map[uint32]arrival
+}
+
+func (a *arrivals) isNewest(stream uint32) bool { return a.hasNewest && a.newest == stream }
+
+func (a *arrivals) of(stream uint32) (of arrival, isOpen bool) {
+	if a.isNewest(stream) {
+		return a.arrival, true
+	}
+	of, isOpen = a.older[stream]
+	return of, isOpen
+}
+
+// set sets what has arrived of a stream. One that is not open becomes the newest.
+func (a *arrivals) set(stream uint32, to arrival) {
+	if _, isOlder := a.older[stream]; isOlder {
+		a.older[stream] = to
+		return
+	}
+	if a.hasNewest && a.newest != stream {
+		if a.older == nil {
+			a.older = make(map[uint32]arrival)
+		}
+		a.older[a.newest] = a.arrival
+	}
+	a.newest, a.arrival, a.hasNewest = stream, to, true
+}
+
+func (a *arrivals) remove(stream uint32) {
+	if a.isNewest(stream) {
+		a.hasNewest = false
+		return
+	}
+	delete(a.older, stream)
+}
+
 // prefaceBytes is the length of the text that precedes a client's frames.
 const prefaceBytes = 24
 
 func (m *meter) wrap(conn, raw net.Conn) *meteredConn {
-	c := &meteredConn{Conn: conn, raw: raw, meter: m, done: make(chan struct{}), in: frameScanner{skip: prefaceBytes}, unfinished: make(map[uint32]arrival)}
+	c := &meteredConn{Conn: conn, raw: raw, meter: m, done: make(chan struct{}), in: frameScanner{skip: prefaceBytes}}
 	c.waits.most = m.maxWaits
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -145,7 +188,7 @@ func (c *meteredConn) Close() error {
 		c.meter.mu.Unlock()
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.unfinished = nil
+		c.isClosed, c.unfinished = true, arrivals{}
 		c.settle(-c.held.Load())
 	})
 	return c.Conn.Close()
@@ -177,8 +220,8 @@ func (c *meteredConn) settle(change int64) {
 func (c *meteredConn) received(b []byte) (exceeded Bound) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.unfinished == nil {
-		return "" // closed
+	if c.isClosed {
+		return ""
 	}
 	var change int64
 	for {
@@ -212,8 +255,8 @@ func (c *meteredConn) received(b []byte) (exceeded Bound) {
 func (c *meteredConn) sent(b []byte) (exceeded Bound) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.unfinished == nil {
-		return "" // closed
+	if c.isClosed {
+		return ""
 	}
 	var change int64
 	for {
@@ -242,7 +285,7 @@ func (c *meteredConn) grow(f frame) int64 {
 	if f.kind != frameContinuation && f.has(flagEndStream) {
 		return -c.finish(f.stream)
 	}
-	of, isOpen := c.unfinished[f.stream]
+	of, isOpen := c.unfinished.of(f.stream)
 	added := frameMemory(f.length)
 	switch {
 	case isOpen:
@@ -255,7 +298,7 @@ func (c *meteredConn) grow(f frame) int64 {
 	if f.kind == frameData {
 		of.unread += int64(f.length)
 	}
-	c.unfinished[f.stream] = of
+	c.unfinished.set(f.stream, of)
 	return added
 }
 
@@ -268,7 +311,7 @@ const prefixBytes = 5
 func (c *meteredConn) read(stream uint32, length int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	of, isOpen := c.unfinished[stream]
+	of, isOpen := c.unfinished.of(stream)
 	if !isOpen {
 		return
 	}
@@ -277,14 +320,14 @@ func (c *meteredConn) read(stream uint32, length int) {
 		c.settle(streamMemory - of.memory)
 		of.memory = streamMemory
 	}
-	c.unfinished[stream] = of
+	c.unfinished.set(stream, of)
 }
 
 // finish forgets a stream. It returns the memory that it held.
 func (c *meteredConn) finish(stream uint32) int64 {
-	of, isOpen := c.unfinished[stream]
+	of, isOpen := c.unfinished.of(stream)
 	if isOpen {
-		delete(c.unfinished, stream)
+		c.unfinished.remove(stream)
 	}
 	return of.memory
 }

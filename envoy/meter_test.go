@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"testing"
 
@@ -74,8 +75,8 @@ func TestMeterReleasesFinishedRequests(t *testing.T) {
 			readAll(t, c, n)
 			f.WriteData(1, false, make([]byte, part)) // sent before the client knew
 			readAll(t, c, n)
-			if c.held.Load() != 0 || c.meter.held.Load() != 0 || len(c.unfinished) != 0 {
-				t.Errorf("%s: %d held, %d in all, %d streams; want none", name, c.held.Load(), c.meter.held.Load(), len(c.unfinished))
+			if c.held.Load() != 0 || c.meter.held.Load() != 0 || c.unfinished.len() != 0 {
+				t.Errorf("%s: %d held, %d in all, %d streams; want none", name, c.held.Load(), c.meter.held.Load(), c.unfinished.len())
 			}
 			c.Close()
 			if len(c.meter.conns) != 0 {
@@ -129,5 +130,40 @@ func scanAll(s *frameScanner, b []byte) []frame {
 			return all
 		}
 		all, b = append(all, f), rest
+	}
+}
+
+func (a *arrivals) len() int {
+	n := len(a.older)
+	if a.hasNewest {
+		n++
+	}
+	return n
+}
+
+// Arrivals are those of a map, in whatever order streams begin, grow and end.
+func TestArrivalsAreThoseOfAMap(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var got arrivals
+	want := map[uint32]arrival{}
+	for range 100_000 {
+		stream := random.Uint32N(6)
+		if random.IntN(3) == 0 {
+			got.remove(stream)
+			delete(want, stream)
+		} else {
+			of := arrival{memory: random.Int64N(100)}
+			got.set(stream, of)
+			want[stream] = of
+		}
+		for stream := range uint32(6) {
+			of, isOpen := got.of(stream)
+			if wanted, ok := want[stream]; of != wanted || isOpen != ok {
+				t.Fatalf("stream %d: %+v, %t; want %+v, %t; in all %+v", stream, of, isOpen, wanted, ok, got)
+			}
+		}
+		if got.len() != len(want) {
+			t.Fatalf("%d streams; want %d", got.len(), len(want))
+		}
 	}
 }

@@ -51,6 +51,11 @@ var (
 	_ wire.StreamFront      = (*Server)(nil)
 )
 
+// connWindow is how many bytes of requests a connection may send before gRPC has read them.
+// Were it not fixed, gRPC would measure the path to find a size: by a PING, a WINDOW_UPDATE
+// and an answer to each request of a connection with one request at a time.
+const connWindow = 1 << 20
+
 // NewServer returns a front that serves health and reflection.
 func NewServer(o Options) *Server {
 	o = withDefaults(o)
@@ -67,6 +72,7 @@ func NewServer(o Options) *Server {
 		grpc.UnaryInterceptor(g.unary),
 		grpc.StreamInterceptor(g.stream),
 		grpc.MaxRecvMsgSize(max(o.MaxMessageBytes, o.MaxStreamMessageBytes)), // the codec knows which applies
+		grpc.StaticConnWindowSize(connWindow),
 		grpc.MaxConcurrentStreams(o.MaxStreams),
 		grpc.MaxHeaderListSize(o.MaxHeaderBytes),
 		grpc.ConnectionTimeout(o.HandshakeTimeout),

@@ -29,7 +29,7 @@ func read(stream grpc.ServerStream, each func()) (err error) {
 	for err == nil {
 		if err = stream.RecvMsg(&m); err == nil {
 			each()
-			err = stream.SendMsg([]byte(""))
+			err = stream.SendMsg(wire.NewReply(nil))
 		}
 	}
 	return err
@@ -138,7 +138,7 @@ func TestReadMessagesAreNotUnfinished(t *testing.T) {
 	}
 	conn.read(99, size) // not open
 	conn.mu.Lock()
-	conn.unfinished[1] = arrival{memory: streamMemory + 4096, unread: size + 2*prefixBytes + 10}
+	conn.unfinished.set(1, arrival{memory: streamMemory + 4096, unread: size + 2*prefixBytes + 10})
 	conn.settle(4096)
 	conn.mu.Unlock()
 	conn.read(1, size)

@@ -286,8 +286,8 @@ func (t *stream) send(ctx context.Context) error {
 	if len(t.reply) == 0 {
 		return nil
 	}
-	reply, sent := t.reply, make(chan error, 1)
-	t.reply = nil                                 // gRPC may use it after SendMsg has returned
+	reply, sent := wire.NewReply(t.reply), make(chan error, 1)
+	t.reply = nil                                 // a large one would keep its memory
 	go func() { sent <- t.grpc.SendMsg(reply) }() // the end of run ends it
 	late := time.NewTimer(sendTimeout)
 	defer late.Stop()

@@ -13,10 +13,25 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
+// appendHead appends the tag and the length of a field whose content has n bytes.
+func appendHead(b []byte, field protowire.Number, n int) []byte {
+	if field < 1<<4 && n < 1<<7 { // as nearly all are: one byte each
+		return append(b, byte(field)<<3|byte(Bytes), byte(n))
+	}
+	return appendLongHead(b, field, n)
+}
+
+func appendLongHead(b []byte, field protowire.Number, n int) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.BytesType), uint64(n))
+}
+
 // AppendNumber appends a varint field unless v is 0, the default in proto3.
 func AppendNumber(b []byte, field protowire.Number, v uint64) []byte {
-	if v == 0 {
+	switch {
+	case v == 0:
 		return b
+	case field < 1<<4 && v < 1<<7:
+		return append(b, byte(field)<<3|byte(Varint), byte(v))
 	}
 	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), v)
 }
@@ -27,28 +42,33 @@ func AppendText(b []byte, field protowire.Number, s string) []byte {
 	if s == "" {
 		return b
 	}
-	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), s)
+	return append(appendHead(b, field, len(s)), s...)
 }
 
 // AppendBytes appends a bytes field, or a string field, even if v is empty.
 func AppendBytes(b []byte, field protowire.Number, v []byte) []byte {
-	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), v)
+	return append(appendHead(b, field, len(v)), v...)
 }
 
 // Begin begins a field that is a message. Everything appended until End, which takes the
 // returned position, belongs to the message. The field is present even if it is empty.
 func Begin(b []byte, field protowire.Number) (message []byte, from int) {
-	b = append(protowire.AppendTag(b, field, protowire.BytesType), 0) // one byte for the length, which usually suffices
+	b = appendHead(b, field, 0) // one byte for the length, which usually suffices
 	return b, len(b)
 }
 
 // End ends the message that begins at the position from Begin.
 func End(b []byte, from int) []byte {
-	n := len(b) - from
-	if n < 1<<7 {
-		b[from-1] = byte(n)
-		return b
+	if len(b)-from >= 1<<7 {
+		return endLong(b, from)
 	}
+	b[from-1] = byte(len(b) - from)
+	return b
+}
+
+// endLong ends a message whose length has more than one byte.
+func endLong(b []byte, from int) []byte {
+	n := len(b) - from
 	var buffer [10]byte
 	length := protowire.AppendVarint(buffer[:0], uint64(n))
 	b = append(b, length[1:]...) // extends b by the bytes that the length still needs
@@ -71,57 +91,64 @@ const (
 
 // AppendNumberFact appends an entry with a number to the map of a Struct.
 func AppendNumberFact(b []byte, name string, n int64) []byte {
-	b, entry, value := beginFact(b, name)
-	return endFact(appendNumber(b, n), entry, value)
+	return appendNumber(beginFact(b, name, numberSize(n)), n)
 }
 
 // AppendTextFact appends an entry with a string, which must be UTF-8, to the map of a
 // Struct.
 func AppendTextFact(b []byte, name, s string) []byte {
-	b, entry, value := beginFact(b, name)
-	b = protowire.AppendString(protowire.AppendTag(b, valueString, protowire.BytesType), s)
-	return endFact(b, entry, value)
+	return appendText(beginFact(b, name, textSize(s)), s)
 }
 
 // AppendTrueFact appends an entry with the value true to the map of a Struct.
 func AppendTrueFact(b []byte, name string) []byte {
-	b, entry, value := beginFact(b, name)
-	return endFact(AppendNumber(b, valueBool, 1), entry, value)
+	return append(beginFact(b, name, 2), valueBool<<3|byte(Varint), 1)
 }
 
 // AppendNumbersFact appends an entry with a list of numbers to the map of a Struct.
 func AppendNumbersFact(b []byte, name string, numbers []int64) []byte {
-	return appendListFact(b, name, numbers, appendNumber)
+	return appendListFact(b, name, numbers, numberSize, appendNumber)
 }
 
-// AppendTextsFact appends an entry with a list of texts to the map of a Struct.
+// AppendTextsFact appends an entry with a list of texts, which must be UTF-8, to the map of
+// a Struct.
 func AppendTextsFact(b []byte, name string, texts []string) []byte {
-	return appendListFact(b, name, texts, func(b []byte, s string) []byte { return AppendText(b, valueString, s) })
+	return appendListFact(b, name, texts, textSize, appendText)
 }
 
-func appendListFact[T any](b []byte, name string, elements []T, appendValue func([]byte, T) []byte) []byte {
-	b, entry, value := beginFact(b, name)
-	b, list := Begin(b, valueList)
+func appendListFact[T any](b []byte, name string, elements []T, size func(T) int, appendValue func([]byte, T) []byte) []byte {
+	n := 0
 	for _, e := range elements {
-		var element int
-		b, element = Begin(b, listValues)
-		b = End(appendValue(b, e), element)
+		n += sizeOf(size(e))
 	}
-	return endFact(End(b, list), entry, value)
+	b = appendHead(beginFact(b, name, sizeOf(n)), valueList, n)
+	for _, e := range elements {
+		b = appendValue(appendHead(b, listValues, size(e)), e)
+	}
+	return b
 }
 
-// beginFact begins an entry of the map and its value.
-func beginFact(b []byte, name string) (fact []byte, entry, value int) {
-	b, entry = Begin(b, structFields)
-	b, value = Begin(AppendText(b, factName, name), factValue)
-	return b, entry, value
+// beginFact begins an entry of the map, whose value follows and has n bytes.
+func beginFact(b []byte, name string, n int) []byte {
+	b = appendHead(b, structFields, sizeOf(len(name))+sizeOf(n))
+	b = append(appendHead(b, factName, len(name)), name...)
+	return appendHead(b, factValue, n)
 }
 
-func endFact(b []byte, entry, value int) []byte { return End(End(b, value), entry) }
+// sizeOf returns the size of a field of a Struct whose content has n bytes, with its tag of
+// one byte and its length.
+func sizeOf(n int) int { return 1 + protowire.SizeBytes(n) }
+
+func numberSize(int64) int { return 1 + protowire.SizeFixed64() }
 
 func appendNumber(b []byte, n int64) []byte {
-	b = protowire.AppendTag(b, valueNumber, protowire.Fixed64Type)
-	return protowire.AppendFixed64(b, math.Float64bits(float64(n)))
+	return protowire.AppendFixed64(append(b, valueNumber<<3|byte(Fixed64)), math.Float64bits(float64(n)))
+}
+
+func textSize(s string) int { return sizeOf(len(s)) }
+
+func appendText(b []byte, s string) []byte {
+	return append(appendHead(b, valueString, len(s)), s...)
 }
 
 // The wire types of fields. A tag is the field's number and its wire type:
@@ -182,6 +209,12 @@ func (f *Fields) Next() bool {
 		return false
 	}
 	rest := f.whole[f.at:f.last]
+	// Most fields are texts and messages whose tag and length have one byte each.
+	if len(rest) > 1 && rest[0] < 1<<7 && uint64(rest[0]&7) == Bytes && rest[0] >= 1<<3 && rest[1] < 1<<7 && int(rest[1]) <= len(rest)-2 {
+		f.Tag, f.from = uint64(rest[0]), f.at+2
+		f.at = f.from + int(rest[1])
+		return true
+	}
 	tag, n := protowire.ConsumeVarint(rest)
 	switch {
 	case n < 0:

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"context"
 	"encoding"
 	"log/slog"
@@ -14,8 +13,8 @@ import (
 )
 
 // Front is a gRPC server whose codec leaves the messages of a Service in wire form:
-// it reads a request with its UnmarshalBinary method and sends a reply that is
-// []byte as it is. envoy.Server is one. grpc.Server is not: its codec fails on such
+// it reads a request with its UnmarshalBinary method and sends the content of a Reply
+// as it is. envoy.Server is one. grpc.Server is not: its codec fails on such
 // messages, so it lacks the method.
 type Front interface {
 	RegisterWire(s *Service)
@@ -108,7 +107,7 @@ func handle(service any, ctx context.Context, decode func(any) error, _ grpc.Una
 	if len(answer) == 0 {
 		return nil, s.guard.Empty(s.method)
 	}
-	return bytes.Clone(answer), nil
+	return NewReply(answer), nil
 }
 
 // Guard surrounds the unary calls of a front. Envoy takes an empty CheckResponse for

@@ -72,7 +72,10 @@ func TestServiceEndsEveryCall(t *testing.T) {
 			Unread: func(err error) { t.Errorf("%s: unread: %v", name, err) },
 		}
 		reply, err := s.Describe(guard).Methods[0].Handler(s, t.Context(), decoder(test.request), nil)
-		got, _ := reply.([]byte)
+		var got []byte
+		if r, ok := reply.(*wire.Reply); ok {
+			got = r.Content()
+		}
 		if string(got) != test.reply || status.Code(err) != test.code || !call.answered || call.ends != 1 || begun != 1 || ended != 1 {
 			t.Errorf("%s: reply %q, error %v, answered %v, ended %d times; the guard saw %d begin and %d end", name, got, err, call.answered, call.ends, begun, ended)
 		}

@@ -17,7 +17,7 @@ type StreamFront interface {
 
 // NewStreams returns a service with the names of a generated service description, which has
 // one method. It calls handle for every stream, which receives messages into a Message and
-// sends []byte. The stream ends when handle returns.
+// sends Replies. The stream ends when handle returns.
 func NewStreams(generated *grpc.ServiceDesc, handle func(grpc.ServerStream) error) *Streams {
 	name := generated.Streams[0].StreamName
 	return &Streams{method: "/" + generated.ServiceName + "/" + name, description: grpc.ServiceDesc{

@@ -51,7 +51,7 @@ func (f *Front) Caller(request []byte) func(context.Context) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return reply.([]byte), nil
+		return reply.(*wire.Reply).Content(), nil
 	}
 }
 
