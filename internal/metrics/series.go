@@ -27,8 +27,44 @@ type series[K comparable, M any] struct {
 	// isGone reports, if it is set, whether the series of a key ends at the next scrape.
 	isGone func(K) bool
 
-	known atomic.Pointer[map[K]M] // replaced, never modified
+	known atomic.Pointer[members[K, M]] // replaced, never modified
 	grow  sync.Mutex
+}
+
+// members are the counters or histograms by key. A few of them are also in a list, because to
+// compare them takes less time than to hash a key of texts.
+type members[K comparable, M any] struct {
+	all map[K]M
+	few []member[K, M]
+}
+
+type member[K comparable, M any] struct {
+	key K
+	of  M
+}
+
+// mostFew is the number of keys up to which all are in the list.
+const mostFew = 8
+
+func membersOf[K comparable, M any](all map[K]M) *members[K, M] {
+	m := &members[K, M]{all: all}
+	if len(all) <= mostFew {
+		for key, of := range all {
+			m.few = append(m.few, member[K, M]{key, of})
+		}
+	}
+	return m
+}
+
+// find returns the counter or histogram of k, and whether it exists.
+func (m *members[K, M]) find(k K) (of M, ok bool) {
+	for i := range m.few {
+		if m.few[i].key == k {
+			return m.few[i].of, true
+		}
+	}
+	of, ok = m.all[k]
+	return of, ok
 }
 
 // counters are the counters of one metric by key.
@@ -40,19 +76,19 @@ func newCounters[K comparable](o prometheus.CounterOpts, names []string, labels 
 
 func newSeries[K comparable, M any](vec vector[M], labels func(K) []string, limit int, fold func(K) K) *series[K, M] {
 	s := &series[K, M]{vec: vec, labels: labels, limit: limit, fold: fold}
-	s.known.Store(&map[K]M{})
+	s.known.Store(membersOf(map[K]M{}))
 	return s
 }
 
 // of returns the counter or histogram of k.
 func (s *series[K, M]) of(k K) M {
-	known := *s.known.Load()
-	if c, ok := known[k]; ok {
+	known := s.known.Load()
+	if c, ok := known.find(k); ok {
 		return c
 	}
-	if len(known) >= s.limit {
+	if len(known.all) >= s.limit {
 		k = s.fold(k)
-		if c, ok := known[k]; ok {
+		if c, ok := known.find(k); ok {
 			return c
 		}
 	}
@@ -62,14 +98,14 @@ func (s *series[K, M]) of(k K) M {
 func (s *series[K, M]) add(k K) M {
 	s.grow.Lock()
 	defer s.grow.Unlock()
-	known := *s.known.Load()
+	known := s.known.Load().all
 	if c, ok := known[k]; ok {
 		return c
 	}
 	c := s.vec.WithLabelValues(s.labels(k)...)
 	larger := maps.Clone(known)
 	larger[k] = c
-	s.known.Store(&larger)
+	s.known.Store(membersOf(larger))
 	return c
 }
 
@@ -89,13 +125,13 @@ func (s *series[K, M]) removeGone() {
 	}
 	s.grow.Lock()
 	defer s.grow.Unlock()
-	known := *s.known.Load()
+	known := s.known.Load().all
 	left := maps.Clone(known)
 	maps.DeleteFunc(left, func(k K, _ M) bool { return s.isGone(k) })
 	if len(left) == len(known) {
 		return
 	}
-	s.known.Store(&left)
+	s.known.Store(membersOf(left))
 	for k := range known {
 		if _, ok := left[k]; !ok {
 			s.vec.DeleteLabelValues(s.labels(k)...)
@@ -105,7 +141,7 @@ func (s *series[K, M]) removeGone() {
 
 // each calls f with all keys and their counters or histograms.
 func (s *series[K, M]) each(f func(key K, now M)) {
-	for key, now := range *s.known.Load() {
+	for key, now := range s.known.Load().all {
 		f(key, now)
 	}
 }
