@@ -25,9 +25,11 @@ func TestFactsFormAStruct(t *testing.T) {
 	b = wire.AppendTrueFact(b, "degraded")
 	b = wire.AppendNumbersFact(b, "shadow", numbers)
 	b = wire.AppendNumbersFact(b, "nobody", nil)
+	b = wire.AppendTextsFact(b, "marks", []string{"", "bot", strings.Repeat("ü", 100)})
 	want, err := structpb.NewStruct(map[string]any{
 		"limit": 4, "none": 0, "less": -90, "verdict": "deny", "": "", "long": strings.Repeat("ü", 20_000), "degraded": true,
 		"shadow": []any{0, -1, 1 << 40}, "nobody": []any{},
+		"marks": []any{"", "bot", strings.Repeat("ü", 100)},
 	})
 	if err != nil {
 		t.Fatal(err)

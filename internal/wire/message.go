@@ -210,7 +210,7 @@ func (f *Fields) Next() bool {
 	}
 	rest := f.whole[f.at:f.last]
 	// Most fields are texts and messages whose tag and length have one byte each.
-	if len(rest) > 1 && rest[0] < 1<<7 && uint64(rest[0]&7) == Bytes && rest[0] >= 1<<3 && rest[1] < 1<<7 && int(rest[1]) <= len(rest)-2 {
+	if len(rest) > 1 && rest[0] >= 1<<3 && rest[0]&0x87 == byte(Bytes) && int(rest[1]) <= min(0x7F, len(rest)-2) {
 		f.Tag, f.from = uint64(rest[0]), f.at+2
 		f.at = f.from + int(rest[1])
 		return true
