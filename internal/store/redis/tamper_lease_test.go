@@ -61,11 +61,11 @@ func TestTamperedLeasesBreakNoLimit(t *testing.T) {
 			}
 		}
 		admitted := int64(0)
-		for range 1200 {
-			if s.do(store.Take, at, r).Decider < 0 {
-				admitted++
-			} else {
-				break
+		for _, weight := range []int64{100, 10, 1} {
+			heavy := r
+			heavy.Weight = weight
+			for admitted <= limit && s.do(store.Take, at, heavy).Decider < 0 {
+				admitted += weight
 			}
 		}
 		if admitted > limit {
