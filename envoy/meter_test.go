@@ -141,8 +141,8 @@ func (a *arrivals) len() int {
 	return n
 }
 
-// Arrivals are those of a map, in whatever order streams begin, grow and end.
-func TestArrivalsAreThoseOfAMap(t *testing.T) {
+// Arrivals keep what a map keeps, in whatever order streams begin, grow and end.
+func TestArrivalsKeepWhatAMapKeeps(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var got arrivals
 	want := map[uint32]arrival{}

@@ -12,9 +12,9 @@ const (
 	anyCharacter = '\xfe'
 )
 
-// globs are the patterns of a condition, each for a whole value. The time to match a value
-// grows with the product of its length and that of the patterns. Matching allocates only if
-// the stepped patterns have more than 2,000 bytes.
+// globs are the patterns of a condition, each for a whole value. A value and patterns that are
+// twice as long each take four times as long to match. Matching allocates only if the stepped
+// patterns have more than 2,000 bytes.
 type globs struct {
 	patterns []string // texts in UTF-8 with wildcards
 	searched []glob

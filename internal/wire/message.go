@@ -42,6 +42,10 @@ func AppendText(b []byte, field protowire.Number, s string) []byte {
 	if s == "" {
 		return b
 	}
+	return appendString(b, field, s)
+}
+
+func appendString(b []byte, field protowire.Number, s string) []byte {
 	return append(appendHead(b, field, len(s)), s...)
 }
 
@@ -131,8 +135,7 @@ func appendListFact[T any](b []byte, name string, elements []T, size func(T) int
 // beginFact begins an entry of the map, whose value follows and has n bytes.
 func beginFact(b []byte, name string, n int) []byte {
 	b = appendHead(b, structFields, sizeOf(len(name))+sizeOf(n))
-	b = append(appendHead(b, factName, len(name)), name...)
-	return appendHead(b, factValue, n)
+	return appendHead(appendString(b, factName, name), factValue, n)
 }
 
 // sizeOf returns the size of a field of a Struct whose content has n bytes, with its tag of
@@ -147,9 +150,7 @@ func appendNumber(b []byte, n int64) []byte {
 
 func textSize(s string) int { return sizeOf(len(s)) }
 
-func appendText(b []byte, s string) []byte {
-	return append(appendHead(b, valueString, len(s)), s...)
-}
+func appendText(b []byte, s string) []byte { return appendString(b, valueString, s) }
 
 // The wire types of fields. A tag is the field's number and its wire type:
 // `4<<3 | wire.Bytes`.
