@@ -22,12 +22,15 @@ const (
 // A folder of very many rule files costs little when nothing changes, and a change of one
 // file applies without waiting for the next check at intervals.
 func TestHostileFolderOfRuleFilesCostsLittle(t *testing.T) {
-	t.Parallel()
-	h := rig.NewFixture(t)
 	count := manyFiles
 	if *long {
+		// Alone: reading and comparing so many files pauses for decisions thousands of times, and
+		// each pause lasts as long as other tests keep the processors.
 		count = manyFilesLong
+	} else {
+		t.Parallel()
 	}
+	h := rig.NewFixture(t)
 	dir := filepath.Join(h.Dir, "rules")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)

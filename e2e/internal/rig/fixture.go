@@ -271,8 +271,8 @@ func WaitUntil(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// longestWait is how long BecomesTrue waits. Long forms share the processors among tests: what takes
-// a second alone, such as reading the stamps of 100,000 files, takes more than half a minute there.
+// longestWait is how long BecomesTrue waits. Tests share the processors: what takes a second alone
+// can take more than half a minute beside the long forms of others.
 const longestWait = 2 * time.Minute
 
 // BecomesTrue reports whether done returns true within longestWait. Unlike WaitUntil it
