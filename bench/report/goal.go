@@ -1,12 +1,29 @@
 package report
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Goal is a bound that a figure is to keep.
 type Goal struct {
 	Figure        string // its name
 	Must, Stretch float64
 	AtMost        bool
+	Reason        *Reason // nil if nobody has looked into it
+}
+
+// Reason is why goals are missed where they are, as far as it is known.
+type Reason struct {
+	Holds string // sentences about what the measured time or memory is spent on
+	Tried string // sentences about what helped, and what did not; "" for nothing
+}
+
+// Because returns the goal with a reason why it may be missed.
+func (g Goal) Because(r *Reason) Goal {
+	g.Reason = r
+	return g
 }
 
 // AtLeast returns a goal for a figure that should be large.
@@ -76,4 +93,34 @@ func goalsAndFigures(goals []Goal, figures []Figure) (promised, others Table) {
 		}
 	}
 	return promised, others
+}
+
+// reasons returns a list of why the goals that figures miss are missed, in the order of the goals;
+// "" if they miss none.
+func reasons(goals []Goal, figures []Figure) string {
+	var order []*Reason
+	missed := map[*Reason][]string{}
+	for i := range goals {
+		g := &goals[i]
+		at := slices.IndexFunc(figures, func(f Figure) bool { return f.Name == g.Figure })
+		if at < 0 || g.verdict(&figures[at]) != Missed {
+			continue
+		}
+		if missed[g.Reason] == nil {
+			order = append(order, g.Reason)
+		}
+		missed[g.Reason] = append(missed[g.Reason], g.Figure)
+	}
+	var list []string
+	for _, r := range order {
+		text := "not known."
+		if r != nil {
+			text = r.Holds
+			if r.Tried != "" {
+				text += " Tried: " + r.Tried
+			}
+		}
+		list = append(list, "* **"+strings.Join(missed[r], "; ")+"**: "+text)
+	}
+	return strings.Join(list, "\n")
 }

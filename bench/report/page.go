@@ -23,6 +23,7 @@ const (
 const (
 	RunSection     = "Run"
 	GoalsSection   = "Goals"
+	ReasonsSection = "Why goals are missed"
 	FiguresSection = "Figures without a goal"
 	PeerSection    = "Next to envoyproxy/ratelimit, in all kept reports"
 )
@@ -80,6 +81,12 @@ func Compose(r *Run, goals []Goal, parts []*Part, earlier []*Page) (string, erro
 		Name: GoalsSection, Chapter: true, Tables: []Table{promised},
 		Text: "What the developers aim for: bounds for medians. A goal that is not met is **missed**.",
 	}}
+	if missed := reasons(goals, figures); missed != "" {
+		front = append(front, Section{
+			Name: ReasonsSection, Chapter: true,
+			Text: "As profiles of CPU time and counts of instructions showed when somebody looked: shares are not of\nthis run.\n\n" + missed,
+		})
+	}
 	if len(others.Rows) > 0 {
 		front = append(front, Section{Name: FiguresSection, Chapter: true, Tables: []Table{others}})
 	}

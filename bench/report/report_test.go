@@ -15,6 +15,9 @@ import (
 // begun is when the runs of the tests began.
 var begun = time.Date(2026, 11, 28, 18, 30, 0, 0, time.UTC)
 
+// waits is why the goals of the reports may be missed.
+var waits = &report.Reason{Holds: "It waits.", Tried: "Patience."}
+
 // compose returns the report of a run with two figures, the first of which has a goal.
 func compose(t *testing.T, run report.Run, calls float64, earlier ...*report.Page) string {
 	t.Helper()
@@ -29,7 +32,7 @@ func compose(t *testing.T, run report.Run, calls float64, earlier ...*report.Pag
 	part.Figure("without a round", &nothing)
 	part.Figure("left out", nil)
 	goals := []report.Goal{
-		report.AtLeast("one counter, calls/s relative to envoyproxy/ratelimit", 2, 3), report.AtMost("left out", 1, 0.5),
+		report.AtLeast("one counter, calls/s relative to envoyproxy/ratelimit", 2, 3).Because(waits), report.AtMost("left out", 1, 0.5).Because(waits),
 	}
 	text, err := report.Compose(&run, goals, []*report.Part{part}, earlier)
 	if err != nil {
@@ -68,6 +71,34 @@ func TestReportIsReadAsWritten(t *testing.T) {
 	}
 	if _, measured := p.Measured("left out"); measured {
 		t.Error("a figure that was not measured has a value")
+	}
+}
+
+// A report says why goals are missed, once for all with the same reason, and names no goal that is met.
+func TestReasons(t *testing.T) {
+	part := new(report.Part)
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		part.Figure(name, &stats.Value{Median: 1, Least: 1, Most: 1})
+	}
+	run := report.Run{Commit: "a", Begun: begun, Machine: "m"}
+	text, err := report.Compose(&run, []report.Goal{
+		report.AtMost("a", 0.5, 0.5).Because(waits),
+		report.AtMost("b", 0.5, 0.5),
+		report.AtMost("c", 1, 1).Because(waits),
+		report.AtMost("d", 0.5, 0.5).Because(waits),
+		report.AtMost("not measured", 0.5, 0.5).Because(waits),
+		report.AtMost("e", 0.5, 0.5).Because(&report.Reason{Holds: "It works."}),
+	}, []*report.Part{part}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(text, "this run.\n\n")
+	list, _, _ = strings.Cut(list, "\n\n")
+	if want := "* **a; d**: It waits. Tried: Patience.\n* **b**: not known.\n* **e**: It works.\n"; strings.TrimSpace(list) != strings.TrimSpace(want) {
+		t.Errorf("%s\nwant %s", list, want)
+	}
+	if met := compose(t, run, 2.5); strings.Contains(met, report.ReasonsSection) {
+		t.Errorf("a report that misses nothing gives reasons:\n%s", met)
 	}
 }
 
