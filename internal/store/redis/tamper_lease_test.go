@@ -60,15 +60,7 @@ func TestTamperedLeasesBreakNoLimit(t *testing.T) {
 				t.Errorf("a grant of %+v", g)
 			}
 		}
-		admitted := int64(0)
-		for _, weight := range []int64{100, 10, 1} {
-			heavy := r
-			heavy.Weight = weight
-			for admitted <= limit && s.do(store.Take, at, heavy).Decider < 0 {
-				admitted += weight
-			}
-		}
-		if admitted > limit {
+		if admitted := admits(s, at, r, limit); admitted > limit {
 			t.Errorf("%d hits were admitted of %d", admitted, limit)
 		}
 		if a := s.do(store.Take, at+3*year, r); a.Decider >= 0 {
@@ -78,4 +70,16 @@ func TestTamperedLeasesBreakNoLimit(t *testing.T) {
 			t.Fatalf("round %d, method %d, after %x", round, r.Method, value)
 		}
 	}
+}
+
+// admits returns how many hits a rule still admits at one instant, or more than limit if it admits
+// more. The first calls are heavy ones, so that few calls suffice.
+func admits(s *rig, at int64, r store.Rule, limit int64) (hits int64) {
+	for _, weight := range []int64{100, 10, 1} {
+		r.Weight = weight
+		for hits <= limit && s.do(store.Take, at, r).Decider < 0 {
+			hits += weight
+		}
+	}
+	return hits
 }

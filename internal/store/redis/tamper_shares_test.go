@@ -61,11 +61,7 @@ func TestTamperedSharesBreakNoLimit(t *testing.T) {
 				t.Errorf("it assigns %+v", a)
 			}
 		}
-		admitted := int64(0)
-		for admitted <= 1000 && s.do(store.Take, at, r).Decider < 0 {
-			admitted++
-		}
-		if admitted > 1000 {
+		if admitted := admits(s, at, r, 1000); admitted > 1000 {
 			t.Errorf("%d hits were admitted of 1000", admitted)
 		}
 		if a := s.do(store.Take, at+3*year, r); a.Decider >= 0 {
