@@ -56,7 +56,7 @@ func (e *evaluation) part(r *store.Rule, kind store.Part) *part {
 		p.opened, p.closes = t.opened, t.closes
 		p.later = p.later && e.p.Now >= t.closes
 	case store.Leak:
-		if !p.later && kind == store.Estimate {
+		if !p.later && kind == store.Estimate && len(t.hits) > 0 { // a banned counter records nothing
 			p.at = t.hits[len(t.hits)-1].at
 		}
 	case store.Token:
