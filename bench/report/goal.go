@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -70,8 +69,9 @@ func (g *Goal) bound(n float64, unit string) string {
 // goalColumns are the columns of the table of goals.
 var goalColumns = []string{"", "measured", "must", "stretch", "verdict"}
 
-// goalsAndFigures returns the goals with the figures, and then the figures without a goal.
-func goalsAndFigures(goals []Goal, figures []Figure) (promised, others Table) {
+// goalsAndFigures returns the goals with the figures, then the figures without a goal, and the goals
+// that are missed.
+func goalsAndFigures(goals []Goal, figures []Figure) (promised, others Table, missed []*Goal) {
 	left := make(map[string]*Figure, len(figures))
 	for i := range figures {
 		left[figures[i].Name] = &figures[i]
@@ -85,42 +85,45 @@ func goalsAndFigures(goals []Goal, figures []Figure) (promised, others Table) {
 			continue
 		}
 		delete(left, g.Figure)
-		promised.Rows = append(promised.Rows, []string{g.Figure, f.String(), g.bound(g.Must, f.Unit), g.bound(g.Stretch, f.Unit), g.verdict(f)})
+		verdict := g.verdict(f)
+		if verdict == Missed {
+			missed = append(missed, g)
+		}
+		promised.Rows = append(promised.Rows, []string{g.Figure, f.String(), g.bound(g.Must, f.Unit), g.bound(g.Stretch, f.Unit), verdict})
 	}
 	for i := range figures {
 		if _, unpromised := left[figures[i].Name]; unpromised {
 			others.Rows = append(others.Rows, []string{figures[i].Name, figures[i].String()})
 		}
 	}
-	return promised, others
+	return promised, others, missed
 }
 
-// reasons returns a list of why the goals that figures miss are missed, in the order of the goals;
-// "" if they miss none.
-func reasons(goals []Goal, figures []Figure) string {
+// reasons returns a list of why these goals are missed, in their order; goals with one reason share
+// a line.
+func reasons(missed []*Goal) string {
 	var order []*Reason
-	missed := map[*Reason][]string{}
-	for i := range goals {
-		g := &goals[i]
-		at := slices.IndexFunc(figures, func(f Figure) bool { return f.Name == g.Figure })
-		if at < 0 || g.verdict(&figures[at]) != Missed {
-			continue
-		}
-		if missed[g.Reason] == nil {
+	names := map[*Reason][]string{}
+	for _, g := range missed {
+		if names[g.Reason] == nil {
 			order = append(order, g.Reason)
 		}
-		missed[g.Reason] = append(missed[g.Reason], g.Figure)
+		names[g.Reason] = append(names[g.Reason], g.Figure)
 	}
-	var list []string
-	for _, r := range order {
-		text := "not known."
-		if r != nil {
-			text = r.Holds
-			if r.Tried != "" {
-				text += " Tried: " + r.Tried
-			}
-		}
-		list = append(list, "* **"+strings.Join(missed[r], "; ")+"**: "+text)
+	list := make([]string, len(order))
+	for i, r := range order {
+		list[i] = "* **" + strings.Join(names[r], "; ") + "**: " + r.text()
 	}
 	return strings.Join(list, "\n")
+}
+
+// text returns the reason as it stands in the report.
+func (r *Reason) text() string {
+	switch {
+	case r == nil:
+		return "not known."
+	case r.Tried == "":
+		return r.Holds
+	}
+	return r.Holds + " Tried: " + r.Tried
 }

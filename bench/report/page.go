@@ -76,15 +76,15 @@ func Compose(r *Run, goals []Goal, parts []*Part, earlier []*Page) (string, erro
 	for _, p := range parts {
 		sections, figures = append(sections, p.Sections...), append(figures, p.Figures...)
 	}
-	promised, others := goalsAndFigures(goals, figures)
+	promised, others, missed := goalsAndFigures(goals, figures)
 	front := []Section{r.section(), {
 		Name: GoalsSection, Chapter: true, Tables: []Table{promised},
 		Text: "What the developers aim for: bounds for medians. A goal that is not met is **missed**.",
 	}}
-	if missed := reasons(goals, figures); missed != "" {
+	if len(missed) > 0 {
 		front = append(front, Section{
 			Name: ReasonsSection, Chapter: true,
-			Text: "As profiles of CPU time and counts of instructions showed when somebody looked: shares are not of\nthis run.\n\n" + missed,
+			Text: "As profiles of CPU time and counts of instructions showed when somebody looked: shares are not of\nthis run.\n\n" + reasons(missed),
 		})
 	}
 	if len(others.Rows) > 0 {

@@ -94,7 +94,7 @@ func TestReasons(t *testing.T) {
 	}
 	_, list, _ := strings.Cut(text, "this run.\n\n")
 	list, _, _ = strings.Cut(list, "\n\n")
-	if want := "* **a; d**: It waits. Tried: Patience.\n* **b**: not known.\n* **e**: It works.\n"; strings.TrimSpace(list) != strings.TrimSpace(want) {
+	if want := "* **a; d**: It waits. Tried: Patience.\n* **b**: not known.\n* **e**: It works.\n"; list != want {
 		t.Errorf("%s\nwant %s", list, want)
 	}
 	if met := compose(t, run, 2.5); strings.Contains(met, report.ReasonsSection) {

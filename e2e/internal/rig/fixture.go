@@ -271,9 +271,8 @@ func WaitUntil(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// longestWait is how long BecomesTrue waits. Tests share the processors: what takes a second alone
-// can take more than half a minute beside the long forms of others.
-const longestWait = 2 * time.Minute
+// longestWait is how long BecomesTrue waits.
+const longestWait = 30 * time.Second
 
 // BecomesTrue reports whether done returns true within longestWait. Unlike WaitUntil it
 // may be called from any goroutine.
