@@ -5,6 +5,7 @@ package adminapi
 import (
 	"context"
 	"flag"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -30,6 +31,19 @@ type stretches struct {
 }
 
 func (s *stretches) Err() error {
+	s.note()
+	return s.Context.Err()
+}
+
+// Value notes steps, too: those with a context derived from this one ask here for the pauses alone.
+func (s *stretches) Value(key any) any {
+	if strings.HasPrefix(fmt.Sprintf("%T", key), "pace.") {
+		s.note()
+	}
+	return s.Context.Value(key)
+}
+
+func (s *stretches) note() {
 	took := threadTime() - s.last
 	if s.n == len(s.times) {
 		s.times = append(s.times, took)
@@ -37,7 +51,6 @@ func (s *stretches) Err() error {
 	s.times[s.n] = min(s.times[s.n], took)
 	s.n++
 	s.last = threadTime()
-	return s.Context.Err()
 }
 
 // threadTime returns the processor time of this thread.
