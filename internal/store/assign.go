@@ -73,8 +73,9 @@ type Usage struct {
 	// Fresh reports that the holder fills its bucket afresh with the next assignment,
 	// whatever the store knows: its last one has expired, or a blanket rule followed it.
 	Fresh bool
-	// Leave ends the share: the holder forgets its bucket, or the caller abandons it.
-	// Hits that it has not reported count as spent.
+	// Leave ends the share: the holder forgets its bucket, or the caller abandons it. Hits that
+	// it may have admitted and has not reported count as spent, but for the time by which the
+	// store's clock has stepped back.
 	Leave bool
 
 	// Look changes nothing, and gets what all holders have of the only counter: Lent,

@@ -131,7 +131,7 @@ func (l *loan) begin(u *store.Usage, t *moment) (debt int64) {
 	if u.Reported || !l.known {
 		l.share.seen = t.now
 	}
-	l.keeps = l.share.assigned(t.now) && !u.Fresh
+	l.keeps = l.share.assigned(l.pool.latest) && !u.Fresh
 	return ceilDiv(max(-l.back, 0), unitsPerHit)
 }
 
@@ -140,7 +140,7 @@ func decideLoans(loans []loan, u *store.Usage, now int64, a *store.Assignment) {
 	if u.Leave {
 		a.Reason = store.HasLeft
 		for j := range loans {
-			loans[j].leave(now, a)
+			loans[j].leave(a)
 		}
 		return
 	}
@@ -242,8 +242,8 @@ const endsSoon = 2000
 
 // leave ends the share. What the holder may have admitted, or may admit until the message
 // arrives, is lost.
-func (l *loan) leave(now int64, a *store.Assignment) {
-	s := &l.share
+func (l *loan) leave(a *store.Assignment) {
+	s, now := &l.share, l.pool.latest
 	free := s.reserved(now)
 	if s.assigned(now) {
 		free = min(l.pool.roundDown(s.ahead(now, 1)-s.rateAt(now)*min(store.OnTheWay, s.end-now)), s.left)

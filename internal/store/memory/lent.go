@@ -131,7 +131,7 @@ func (b *lentBucket) pool(r *store.Rule, t *moment) pool {
 	risen.rise(stock, refillRate(r)-all.rate, t.now)
 	return pool{
 		bucket: true, unit: 1, refill: refillRate(r), bursts: shareOf(r, r.Burst) / method.BucketBursts,
-		stock: stock, tide: risen, size: toUnits(sizeOf(r), r) - all.burst*unitsPerHit,
+		stock: stock, tide: risen, size: toUnits(sizeOf(r), r) - all.burst*unitsPerHit, latest: max(t.now, b.at),
 	}
 }
 
@@ -210,7 +210,7 @@ func (w *lentWindow) pool(r *store.Rule, t *moment) pool {
 		closes = windowEnd(r, t)
 	}
 	return pool{
-		unit: unitsPerHit, most: most * unitsPerHit, bursts: most / method.WindowBursts, closes: closes,
+		unit: unitsPerHit, most: most * unitsPerHit, bursts: most / method.WindowBursts, closes: closes, latest: t.now,
 		stock: min(max(r.Count-w.hitsAt(t.now), 0), enough) * unitsPerHit,
 	}
 }

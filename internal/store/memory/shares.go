@@ -278,6 +278,7 @@ type pool struct {
 	most    int64 // units of a window that may be reserved
 	bursts  int64 // hits that the bursts of all shares may have together
 	closes  int64 // when the window closes, 0 for a bucket
+	latest  int64 // now, or the later instant of a bucket's level if the clock has stepped back: until then holders may have admitted hits
 	lasting int64 // ms that a share is reserved
 	size    int64 // units of a full bucket less the bursts
 	tide    tide  // of a bucket
@@ -340,8 +341,8 @@ func (p *pool) offer(s *share, now int64, keeps, grows bool) offer {
 	}
 	burst := min(max(p.bursts/sharing, 1), maxBurst)
 	saved := int64(0)
-	if s.lasts(now) && s.burst == 0 {
-		saved = s.rest(now, p.unit)
+	if s.lasts(p.latest) && s.burst == 0 {
+		saved = s.rest(p.latest, p.unit)
 	}
 	if !p.bucket {
 		return p.ofWindow(s, now, keeps, burst)
@@ -349,15 +350,15 @@ func (p *pool) offer(s *share, now int64, keeps, grows bool) offer {
 	free := max(p.stock-p.others.committed(p.refill, now), 0) + saved
 	if keeps {
 		most := s.burst
-		if grows && !s.mayRefill(now) {
-			before := max(p.others.rate+s.rateAt(now)-p.refill, 0) * store.OnTheWay // until the message arrives
+		if grows && !s.mayRefill(p.latest) {
+			before := max(p.others.rate+s.rateAt(p.latest)-p.refill, 0) * store.OnTheWay // until the message arrives
 			most = max(most, min(most+floorDiv(free-before, unitsPerHit), p.bursts-p.others.burst))
 		}
 		burst = min(burst, most)
 		p.stock -= max(burst-s.burst, 0) * unitsPerHit
-		lacks := burst*unitsPerHit - s.rest(now, p.unit)
+		lacks := burst*unitsPerHit - s.rest(p.latest, p.unit)
 		switch {
-		case !s.mayRefill(now) || lacks <= 0:
+		case !s.mayRefill(p.latest) || lacks <= 0:
 		case lacks > free:
 			burst = 0
 		default:
@@ -411,13 +412,13 @@ func (p *pool) rate(s *share, total, free int64) int64 {
 // reserved for it goes into its first burst. It returns the units that the counter gets
 // back, negative for what it gives, and the units that the holder has forfeited.
 func (s *share) renew(o offer, p *pool, now int64, keeps bool) (back, forfeited int64) {
-	held, rest := s.reserved(now), s.rest(now, p.unit)
+	held, rest := s.reserved(p.latest), s.rest(p.latest, p.unit)
 	switch {
-	case keeps && s.mayRefill(now):
+	case keeps && s.mayRefill(p.latest):
 		rest = max(rest, o.burst*unitsPerHit)
 	case keeps: // a larger bucket gets the difference at most
 		rest += max(o.burst-s.burst, 0) * unitsPerHit
-	case s.lasts(now) && s.burst == 0:
+	case s.lasts(p.latest) && s.burst == 0:
 		if rest = min(rest, max(p.bursts/4, 1)*unitsPerHit); o.burst > 0 {
 			rest = o.burst * unitsPerHit
 		}
@@ -425,8 +426,8 @@ func (s *share) renew(o offer, p *pool, now int64, keeps bool) (back, forfeited 
 		held, forfeited, rest = s.left-rest, rest, o.burst*unitsPerHit
 	}
 	more, cut := int64(0), int64(0)
-	if s.assigned(now) { // its bucket is filled at the old rate until the message arrives
-		more, cut = max(s.rateAt(now)-o.rate, 0), min(now+store.OnTheWay, s.end)
+	if s.assigned(p.latest) { // its bucket is filled at the old rate until the message arrives
+		more, cut = max(s.rateAt(p.latest)-o.rate, 0), min(now+store.OnTheWay, s.end)
 	}
 	s.more, s.cut, s.rate, s.burst, s.end = more, cut, o.rate, o.burst, now+p.lasting
 	s.left = rest + p.roundUp(s.ahead(now, 1))

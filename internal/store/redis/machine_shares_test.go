@@ -70,6 +70,45 @@ func TestClockBackRefillsNothingTwice(t *testing.T) {
 	}
 }
 
+// TestAdmittedHitsStaySpentAfterAClockStepsBack has a gateway admit hits that it never reports, and
+// sets the clock back. The bucket was used since, so that the store knows how late it was: what the
+// gateway may have admitted by then is not lent again when it leaves, or gets its bucket afresh.
+func TestAdmittedHitsStaySpentAfterAClockStepsBack(t *testing.T) {
+	s := storetest.StartServer(t).Open(t, func(o *redis.Options) { o.Linger = time.Hour; o.Refusals = -1 })
+	for name, end := range map[string]func(*machine.Shares){
+		"leaves": func(f *machine.Shares) {
+			f.Leave(0) // with a report, of a bucket that is not in use
+			f.Ask(1, 1)
+			f.Leave(1)
+		},
+		"afresh": func(f *machine.Shares) {
+			f.Blanket(1)
+			f.Pass(1100)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := memory.New(memory.Options{})
+			defer m.Close()
+			rule := store.Rule{Subject: []byte(name), Return: 1, Method: store.Token, Time: 1, Count: 20, Burst: 50, Lease: 200, Weight: 1}
+			f := machine.NewShares(&machine.Twin{Sharer: s, Other: m, Fail: t.Fatalf}, now, []store.Rule{rule}, 2, func() int64 { return 0 }, t.Fatalf)
+			f.Ask(0, 1)
+			f.Pass(1)
+			f.Ask(1, 1)
+			f.Pass(1)
+			for range 20 {
+				f.Ask(1, 1)
+				f.Pass(200)
+			}
+			f.Take(-1, 60)
+			f.Jump(-4000)
+			end(f)
+			f.Take(-1, 60)
+			f.Pass(9000)
+			f.Take(-1, 60)
+		})
+	}
+}
+
 // TestReturnsFitAfterAClockStepsBack sets the clock back while a gateway holds most of a bucket that
 // single hits have emptied. What the gateway gives back then has to fit into the bucket beside
 // what it keeps.

@@ -67,6 +67,7 @@ if used.leases then
       local s = list_of(r, closes, now)
       local own, alike = own_of(s, now, a, b, returns)
       local p = {bucket = bucket, closes = closes, list = s, unit = bucket and 1 or HIT, lasting = span, back = 0, wants = {}}
+      p.latest = bucket and max(now, before.at) or now
       for i = 1, #s do
         local l = s[i]
         if not (l.a == a and l.b == b) and (lasts(l, now) or now - l.seen <= REPORT) then p.wants[#p.wants + 1] = l.want end
@@ -130,9 +131,9 @@ if used.leases then
     -- Returns the rate and the burst that the holder can get.
     local function offer(p, now, keeps, grows)
       local l = p.own
-      local burst, own, saved = burst_of(p.bursts, #p.wants + 1), min(ahead(l, now, p.unit), l.left), 0
-      if lasts(l, now) and l.burst == 0 then saved = rest_of(l, now, p.unit) end
-      local late = l.ends - now < 2 * WAY
+      local burst, own, saved = burst_of(p.bursts, #p.wants + 1), min(ahead(l, p.latest, p.unit), l.left), 0
+      if lasts(l, p.latest) and l.burst == 0 then saved = rest_of(l, p.latest, p.unit) end
+      local late = l.ends - p.latest < 2 * WAY
       if not p.bucket then
         if keeps then own = l.left end
         local spare, taken = min(p.stock + own, p.most - p.left), rest_of(l, now, p.unit)
@@ -152,12 +153,12 @@ if used.leases then
       if keeps then
         local most = l.burst
         if grows and not late then
-          local before = max(p.rate + rate_at(l, now) - p.refill, 0) * WAY
+          local before = max(p.rate + rate_at(l, p.latest) - p.refill, 0) * WAY
           most = max(most, min(most + div(free - before, HIT), p.room))
         end
         burst = min(burst, most)
         p.stock = p.stock - max(burst - l.burst, 0) * HIT
-        local lacks = burst * HIT - rest_of(l, now, p.unit)
+        local lacks = burst * HIT - rest_of(l, p.latest, p.unit)
         if late and lacks > 0 then
           if lacks > free then burst = 0 else p.stock = p.stock - lacks end
         end
@@ -172,16 +173,16 @@ if used.leases then
     -- Makes the offer the holder's share. Returns the units that it forfeits.
     local function give(p, rate, burst, now, keeps)
       local l = p.own
-      local held, rest, forfeited, more, cut = reserved(l, now), rest_of(l, now, p.unit), 0, 0, 0
+      local held, rest, forfeited, more, cut = reserved(l, p.latest), rest_of(l, p.latest, p.unit), 0, 0, 0
       if keeps then
-        if l.ends - now < 2 * WAY then rest = max(rest, burst * HIT) else rest = rest + max(burst - l.burst, 0) * HIT end
-      elseif lasts(l, now) and l.burst == 0 then
+        if l.ends - p.latest < 2 * WAY then rest = max(rest, burst * HIT) else rest = rest + max(burst - l.burst, 0) * HIT end
+      elseif lasts(l, p.latest) and l.burst == 0 then
         rest = min(rest, max(div(p.bursts, 4), 1) * HIT)
         if burst > 0 then rest = burst * HIT end
       else
         held, forfeited, rest = l.left - rest, rest, burst * HIT
       end
-      if assigned(l, now) then more, cut = max(rate_at(l, now) - rate, 0), min(now + WAY, l.ends) end
+      if assigned(l, p.latest) then more, cut = max(rate_at(l, p.latest) - rate, 0), min(now + WAY, l.ends) end
       l.more, l.cut, l.rate, l.burst, l.ends = more, cut, rate, burst, now + p.lasting
       l.left = rest + up(ahead(l, now, 1), p.unit) * p.unit
       p.back = p.back + held - l.left
@@ -281,7 +282,7 @@ if used.leases then
           record(p, allowed, now)
           p.own.seen, debt = now, max(debt, up(max(-p.back, 0), HIT))
         end
-        p.keeps = assigned(p.own, now) and not fresh
+        p.keeps = assigned(p.own, p.latest) and not fresh
       end
       local forfeited, send, rate, burst = 0, 0, MOST, MOST
       for j = 1, leaves and 0 or n do
@@ -296,9 +297,9 @@ if used.leases then
         reason = LEFT
         for j = 1, n do
           local p = pools[j]
-          local l, free = p.own, reserved(p.own, now)
-          if assigned(l, now) then
-            free = ahead(l, now, 1) - rate_at(l, now) * min(WAY, l.ends - now)
+          local l, free = p.own, reserved(p.own, p.latest)
+          if assigned(l, p.latest) then
+            free = ahead(l, p.latest, 1) - rate_at(l, p.latest) * min(WAY, l.ends - p.latest)
             free = min(max(free - free % p.unit, 0), l.left)
           end
           forfeited, p.back, p.drops = max(forfeited, div(l.left - free, HIT)), p.back + free, true

@@ -31,6 +31,7 @@ type gateway struct {
 // message is a message between a gateway and the caller of the store.
 type message struct {
 	sent, arrives   int64
+	rate            int64 // the highest of the gateway while it is under way
 	toCaller        bool
 	allowed, denied int64            // to the caller
 	assigned        store.Assignment // to the gateway

@@ -47,6 +47,7 @@ type meter struct {
 	hits    int64 // of a window
 	closes  int64
 	allowed float64 // hits that late messages may add
+	known   int64   // of a bucket, the latest instant by the clock of the store at which it was used
 }
 
 // NewShares returns gateways at an instant, with no traffic yet. delay returns how long a
@@ -78,10 +79,22 @@ func (f *Shares) Drift(i int, callers, gateway int64) {
 // Jump moves the clock of the store ahead or back, as a failover to a server with another clock
 // may do. Ahead, buckets are refilled by as much, and shares last so much longer than the store
 // counts on. Back, nothing is refilled until the clock is where it was, and shares stay reserved
-// for longer.
+// for longer; but what gateways admit by their rates in the time that the store does not know to
+// have passed, and do not report, may be lent again.
 func (f *Shares) Jump(ms int64) {
+	before := f.clock()
 	f.skew += ms
 	if ms < 0 {
+		for i := range f.meters {
+			m, unknown := &f.meters[i], -ms
+			if f.rules[i].Method == store.Token {
+				unknown = min(unknown, before-m.known)
+			}
+			for _, g := range f.gateways {
+				rate, _ := g.most()
+				m.allowed += float64(rate) * float64(max(unknown, 0)) / 10_000
+			}
+		}
 		return
 	}
 	for _, g := range f.gateways {
@@ -109,7 +122,10 @@ func (f *Shares) fill(g *gateway) {
 func (f *Shares) Gateways() int { return len(f.gateways) }
 
 // Kill ends a gateway, with all that it has not reported.
-func (f *Shares) Kill(i int) { f.gateways = append(f.gateways[:i:i], f.gateways[i+1:]...) }
+func (f *Shares) Kill(i int) {
+	f.drop(f.gateways[i])
+	f.gateways = append(f.gateways[:i:i], f.gateways[i+1:]...)
+}
 
 // Succeed adds a gateway with the name of another one, as a hot restart does: both run. It waits
 // for the first report of one that has come back, as Return does for the only one of its name.
@@ -138,7 +154,8 @@ func (f *Shares) Lose(i int) { f.gateways[i].loses = true }
 // Blanket replaces the bucket of a gateway by a blanket rule, which refuses.
 func (f *Shares) Blanket(i int) {
 	g := f.gateways[i]
-	g.burst, g.fresh, g.inbox = 0, true, nil
+	f.drop(g)
+	g.burst, g.fresh = 0, true
 }
 
 // Look checks that a look at what the gateways hold changes nothing.
@@ -169,7 +186,8 @@ func (f *Shares) Leave(i int) {
 			}
 		}
 		f.assign(g, u)
-		g.burst, g.inbox, g.reports, g.occasion, g.allowed, g.denied = 0, nil, math.MaxInt64, math.MaxInt64, 0, 0
+		f.drop(g)
+		g.burst, g.reports, g.occasion, g.allowed, g.denied = 0, math.MaxInt64, math.MaxInt64, 0, 0
 	}
 }
 
@@ -207,10 +225,20 @@ func (f *Shares) takes(rule int, n, weight int64) (admitted int64) {
 		if p.Allowed(&a) {
 			admitted += weight
 			f.admit(weight, rule)
+			f.knows(rule)
 		}
 	}
 	f.Single += admitted
 	return admitted
+}
+
+// knows takes note that one of the counters is used, or that all are for -1.
+func (f *Shares) knows(rule int) {
+	for i := range f.meters {
+		if m := &f.meters[i]; rule < 0 || rule == i {
+			m.known = max(m.known, f.clock())
+		}
+	}
 }
 
 // admit measures hits of one of the counters, or of all for -1.
@@ -218,7 +246,7 @@ func (f *Shares) admit(n int64, rule int) {
 	f.Admitted += n
 	for i := range f.meters {
 		if n > 0 && (rule < 0 || rule == i) {
-			if over := f.meters[i].add(&f.rules[i], n, f.Now, f.clock()); over > 1e-6 {
+			if over := f.meters[i].add(&f.rules[i], n, f.Now, f.clock()) - f.overdue(f.gateways...); over > 1e-6 {
 				f.fail("at %d %.3f hits above the limit of rule %d are admitted", f.Now, over, f.rules[i].Return)
 			}
 		}
@@ -270,7 +298,7 @@ func (f *Shares) Pass(ms int64) {
 
 // send puts a message on its way. Messages do not overtake each other.
 func (f *Shares) send(g *gateway, m message) {
-	m.sent, m.arrives = f.Now, f.Now+f.delay()
+	m.sent, m.arrives, m.rate = f.Now, f.Now+f.delay(), max(g.rate, m.assigned.Rate)
 	at := len(g.inbox)
 	for i := range g.inbox {
 		if g.inbox[i].toCaller == m.toCaller {
@@ -296,20 +324,41 @@ func (f *Shares) receive(g *gateway) {
 	m := g.inbox[0]
 	g.inbox = g.inbox[1:]
 	f.fill(g)
-	late := float64(max(f.Now-m.sent+g.slow(f.lasts)-store.OnTheWay, 0)) / 10_000
+	f.add(f.late(g, &m))
 	if m.toCaller {
-		f.add(late * float64(g.rate))
 		u := &store.Usage{Reported: true, Allowed: m.allowed, Denied: m.denied, Elapsed: (f.Now - g.reported) * (1000 + f.drift) / 1000}
 		g.reported = f.Now
 		f.assign(g, u)
 		f.forsake(g)
 		return
 	}
-	before := g.rate
 	if g.apply(&m.assigned, f.Now) && !m.afresh {
 		f.add(float64(m.assigned.Burst))
 	}
-	f.add(late * float64(max(g.rate, before)))
+	for i := range g.inbox {
+		g.inbox[i].rate = max(g.inbox[i].rate, g.rate)
+	}
+}
+
+// late returns the hits that a message adds which is under way for longer than the store counts on.
+func (f *Shares) late(g *gateway, m *message) float64 {
+	return float64(m.rate) * float64(max(f.Now-m.sent+g.slow(f.lasts)-store.OnTheWay, 0)) / 10_000
+}
+
+// overdue returns the hits that messages to and from gateways which are under way add by now.
+func (f *Shares) overdue(gateways ...*gateway) (hits float64) {
+	for _, g := range gateways {
+		for i := range g.inbox {
+			hits += f.late(g, &g.inbox[i])
+		}
+	}
+	return hits
+}
+
+// drop loses the messages to and from a gateway.
+func (f *Shares) drop(g *gateway) {
+	f.add(f.overdue(g))
+	g.inbox = nil
 }
 
 // look looks at the share of a gateway between reports, once a second.
@@ -347,6 +396,9 @@ func (f *Shares) assign(g *gateway, u *store.Usage) {
 	if err != nil {
 		f.fail("%v", err)
 		return
+	}
+	if a.Reason != store.BannedNow {
+		f.knows(-1)
 	}
 	keeps := f.clock() < g.until && !u.Fresh
 	if u.Fresh {
