@@ -84,19 +84,17 @@ func (f Files) sources(ctx context.Context, r *reader) ([]rules.Source, error) {
 			}
 		}
 		for _, name := range names {
-			if seen[filepath.Clean(name)] {
+			clean := filepath.Clean(name)
+			if seen[clean] {
 				problems = append(problems, fmt.Errorf("%s: listed twice; remove one", name))
 				continue
 			}
-			seen[filepath.Clean(name)] = true
-			source := rules.Source{Name: name}
-			if err := r.file(ctx, name, maxRuleFile, func(text io.Reader) (err error) {
-				source.Text, err = io.ReadAll(text)
-				return err
-			}); err != nil {
+			seen[clean] = true
+			text, err := r.ruleText(ctx, name)
+			if err != nil {
 				problems = append(problems, withRemedy(err))
 			}
-			sources = append(sources, source)
+			sources = append(sources, rules.Source{Name: name, Text: text})
 		}
 	}
 	if len(f.Paths) == 0 && len(f.Own) == 0 {

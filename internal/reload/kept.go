@@ -263,11 +263,11 @@ func (k kept) restore(files Files) (set *rules.Set, savedAt time.Time, err error
 		return restored(m, dir, files.ListPath(source, path), rules.ParseTable)
 	}
 	o.OpenKeys = func(source, path string) ([]byte, error) {
-		file, err := restored(m, dir, files.ListPath(source, path), parseKeys)
+		file, err := restored(m, dir, files.ListPath(source, path), parseText)
 		if err != nil {
 			return nil, err
 		}
-		return file.text, nil
+		return file.content, nil
 	}
 	set, findings := rules.Parse(sources, o)
 	switch {

@@ -130,6 +130,9 @@ func TestListIsReadOnceForAllItsNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, path, "7\n8\n")
+	if !before.changed() {
+		t.Fatal("the change of the list is not detected")
+	}
 	r := newReader(before)
 	first, err := r.list(t.Context(), path)
 	if err != nil || first == former {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/koalagate/koalagate/internal/pace"
 	"github.com/koalagate/koalagate/rules"
@@ -39,9 +40,10 @@ type reader struct {
 	seen   map[string]stamp
 	lists  map[string]*rules.Dict  // the parsed word lists
 	tables map[string]*rules.Table // the parsed tables
-	keys   map[string]*keyFile     // the files of keys
-	// before is an earlier reader. Its word lists and tables are reused if their
-	// files have not changed, because parsing ten million entries takes seconds.
+	keys   map[string]*textFile    // the files of keys
+	rules  map[string]*textFile    // the rule files
+	// before is an earlier reader. The contents that it has not found to be changed are reused,
+	// because reading 100,000 files, and parsing ten million entries, takes seconds.
 	before *reader
 }
 
@@ -49,13 +51,18 @@ type reader struct {
 type stamp struct {
 	info    fs.FileInfo // nil if the path could not be read
 	sum     [sha256.Size]byte
+	settled bool   // any later change of the file shows in info
 	problem string // why it could not be read
 }
+
+// granularity is the coarsest step of the times that file systems record. Of a file that
+// changed shortly before it was read, a second change may leave info as it is.
+const granularity = 2 * time.Second
 
 func newReader(before *reader) *reader {
 	return &reader{
 		seen: make(map[string]stamp), lists: make(map[string]*rules.Dict), tables: make(map[string]*rules.Table),
-		keys: make(map[string]*keyFile), before: before,
+		keys: make(map[string]*textFile), rules: make(map[string]*textFile), before: before,
 	}
 }
 
@@ -76,35 +83,42 @@ func (r *reader) table(ctx context.Context, path string) (*rules.Table, error) {
 	return parsed(ctx, r, path, maxTable, rules.ParseTable, func(r *reader) map[string]*rules.Table { return r.tables })
 }
 
-// keyFile is the text of a file of keys.
-type keyFile struct{ text []byte }
+// textFile is a file whose content is kept as it is.
+type textFile struct{ content []byte }
 
-func parseKeys(_ string, from io.Reader) (*keyFile, error) {
-	text, err := io.ReadAll(from)
-	return &keyFile{text}, err
+func parseText(_ string, from io.Reader) (*textFile, error) {
+	content, err := io.ReadAll(from)
+	return &textFile{content}, err
 }
 
 // keyText returns the text of the file of keys at path.
 func (r *reader) keyText(ctx context.Context, path string) ([]byte, error) {
-	file, err := parsed(ctx, r, path, maxKeys, parseKeys, func(r *reader) map[string]*keyFile { return r.keys })
+	return r.text(ctx, path, maxKeys, func(r *reader) map[string]*textFile { return r.keys })
+}
+
+// ruleText returns the text of the rule file at path.
+func (r *reader) ruleText(ctx context.Context, path string) ([]byte, error) {
+	return r.text(ctx, path, maxRuleFile, func(r *reader) map[string]*textFile { return r.rules })
+}
+
+func (r *reader) text(ctx context.Context, path string, limit int64, kept func(*reader) map[string]*textFile) ([]byte, error) {
+	file, err := parsed(ctx, r, path, limit, parseText, kept)
 	if err != nil {
 		return nil, err
 	}
-	return file.text, nil
+	return file.content, nil
 }
 
 // parsed returns the content of the file at path, which parse reads and kept keeps. It
-// parses each file once per generation, and reuses the content of the previous
-// generation if the file has not changed.
+// parses each file once per generation, and reuses what the reader before has. Should the file have
+// changed since that was checked, changed will report it.
 func parsed[T any](ctx context.Context, r *reader, path string, limit int64, parse func(string, io.Reader) (*T, error), kept func(*reader) map[string]*T) (*T, error) {
 	if content := kept(r)[path]; content != nil {
 		return content, nil // even if the file has changed: a set uses one content
 	}
 	if r.before != nil && kept(r.before)[path] != nil {
-		if s := r.before.seen[path]; s.same(stampOf(path)) {
-			r.seen[path], kept(r)[path] = s, kept(r.before)[path]
-			return kept(r)[path], nil
-		}
+		r.seen[path], kept(r)[path] = r.before.seen[path], kept(r.before)[path]
+		return kept(r)[path], pace.Step(ctx)
 	}
 	var content *T
 	err := r.file(ctx, path, limit, func(text io.Reader) (err error) {
@@ -126,14 +140,22 @@ func (r *reader) folder(path string) ([]string, error) {
 	return names, err
 }
 
-// changed reports whether any path has changed since it was read.
-func (r *reader) changed() bool {
+// changed reports whether any path has changed since it was read, and forgets what was read from
+// those that have.
+func (r *reader) changed() (found bool) {
 	for path, before := range r.seen {
-		if !before.same(stampOf(path)) {
-			return true
+		now, same := before.again(path)
+		if same {
+			r.seen[path] = now
+			continue
 		}
+		found = true
+		delete(r.lists, path)
+		delete(r.tables, path)
+		delete(r.keys, path)
+		delete(r.rules, path)
 	}
-	return false
+	return found
 }
 
 // paths returns the files and folders that were read.
@@ -180,6 +202,18 @@ func open(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the operator provides the path
 }
 
+// again returns the current stamp of the path of s, and whether nothing has changed. It reads
+// the file only if a change could leave no other trace.
+func (s stamp) again(path string) (now stamp, same bool) {
+	if s.settled {
+		if info, err := os.Stat(path); err == nil && s.sameFile(info) && changeTime(info).Equal(changeTime(s.info)) {
+			return s, true
+		}
+	}
+	now = stampOf(path)
+	return now, s.same(now)
+}
+
 func (s stamp) same(t stamp) bool {
 	if s.info == nil || t.info == nil {
 		return s.info == t.info && s.problem == t.problem
@@ -187,7 +221,12 @@ func (s stamp) same(t stamp) bool {
 	if s.info.Mode().Type() != t.info.Mode().Type() || s.sum != t.sum {
 		return false
 	}
-	return s.info.IsDir() || os.SameFile(s.info, t.info) && s.info.Size() == t.info.Size() && s.info.ModTime().Equal(t.info.ModTime())
+	return s.info.IsDir() || s.sameFile(t.info)
+}
+
+// sameFile reports whether info is of the file of s, and has its size and time.
+func (s stamp) sameFile(info fs.FileInfo) bool {
+	return os.SameFile(s.info, info) && s.info.Size() == info.Size() && s.info.ModTime().Equal(info.ModTime())
 }
 
 // failedStamp returns the stamp of a path that cannot be read. It does not depend
@@ -212,6 +251,7 @@ func readFile(path string, limit int64, read func(io.Reader) error) (stamp, erro
 		return failedStamp(err), err
 	}
 	defer f.Close()
+	began := time.Now()
 	before, err := f.Stat()
 	if err != nil {
 		return failedStamp(err), err
@@ -245,6 +285,8 @@ func readFile(path string, limit int64, read func(io.Reader) error) (stamp, erro
 	if content.sum != nil {
 		content.sum.Sum(s.sum[:0])
 	}
+	changed := changeTime(before)
+	s.settled = !changed.IsZero() && changed.Equal(changeTime(after)) && began.Sub(changed) > granularity
 	return s, readErr
 }
 

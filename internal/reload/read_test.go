@@ -148,6 +148,60 @@ func TestReaderDetectsChanges(t *testing.T) {
 	}
 }
 
+// TestSettledFilesAreReadOnce reads files that changed last long ago: they are not read again until
+// a change shows, whatever the program that changes them sets.
+func TestSettledFilesAreReadOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.conf")
+	write(t, path, "a")
+	r := newReader(nil)
+	if _, err := r.ruleText(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	if r.seen[path].settled {
+		t.Error("a file that has just changed is settled: a second change at the same time would not be seen")
+	}
+	time.Sleep(granularity + 10*time.Millisecond) // no program can set the time of a change
+	if r.changed() || !r.seen[path].settled {
+		t.Fatalf("after %v the file is not settled", granularity)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, "b")
+	if err := os.Chtimes(path, time.Time{}, info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if !r.changed() {
+			t.Error("a change of a settled file that keeps its size and time is not seen")
+		}
+	}
+	if text, err := newReader(r).ruleText(t.Context(), path); string(text) != "b" {
+		t.Errorf("the changed file has the text %q, %v", text, err)
+	}
+}
+
+// TestTouchedFilesAreTheSame gives a settled file another mode and another name: its content stays
+// in use.
+func TestTouchedFilesAreTheSame(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.conf")
+	write(t, path, "a")
+	r := newReader(nil)
+	if _, err := r.ruleText(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	s := r.seen[path]
+	s.settled = true
+	r.seen[path] = s
+	if err := errors.Join(os.Chmod(path, 0o640), os.Link(path, path+".linked")); err != nil {
+		t.Fatal(err)
+	}
+	if r.changed() || r.rules[path] == nil {
+		t.Error("a file with another mode counts as changed")
+	}
+}
+
 func TestFoldersThatAPathDependsOn(t *testing.T) {
 	root := realTempDir(t)
 	at := func(path string) string { return filepath.Join(root, path) }

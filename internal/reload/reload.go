@@ -30,8 +30,8 @@ const (
 	// waits for the next event or interval.
 	maxTries = 10
 	// pollShare bounds the time spent on checks: the time between two checks at
-	// intervals is at least pollShare times the duration of one. Reading the stamps
-	// of 100,000 files takes seconds.
+	// intervals is at least pollShare times the duration of one. Comparing 100,000
+	// files takes a second, and reading them several.
 	pollShare = 20
 	// eventShare bounds the time spent on checks after events that concern no rule
 	// file, for example a log in the same folder: after such a check, the next
@@ -42,8 +42,8 @@ const (
 // Options configures a Reloader. Only Files is required.
 type Options struct {
 	Files Files
-	// Interval is the time between two checks of the files' content, whether or
-	// not the operating system reports changes. It is longer for so many files that
+	// Interval is the time between two checks of the files, whether or not the
+	// operating system reports changes. It is longer for so many files that
 	// checks would take more than a twentieth of the time. The default is 2 s.
 	Interval time.Duration
 	// StateDir is a folder for this instance alone that keeps a copy of the last
@@ -156,7 +156,7 @@ func (r *Reloader) Run(ctx context.Context, apply func(*rules.Set)) {
 		}
 		began := r.options.Clock()
 		// Unstable files may have become stable with their previous content.
-		isDue := forced || r.unstable || r.last.changed()
+		isDue := r.last.changed() || forced || r.unstable
 		if isDue {
 			r.load(ctx, apply, forced)
 		}

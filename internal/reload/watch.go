@@ -2,6 +2,8 @@ package reload
 
 import (
 	"log/slog"
+	"os"
+	"path/filepath"
 
 	"github.com/fsnotify/fsnotify"
 )
@@ -63,9 +65,20 @@ func (w *watch) follow(paths []string) (isNew bool) {
 	if w.notify == nil {
 		return false
 	}
-	wanted := make(map[string]bool)
+	wanted, followed := make(map[string]bool), make(map[string]bool)
 	for _, path := range paths {
+		// A file in a folder depends on what another file there depends on.
+		dir := filepath.Dir(path)
+		info, err := os.Lstat(path)
+		isFile := err == nil && info.Mode().IsRegular()
+		if isFile && followed[dir] {
+			continue
+		}
+		followed[dir] = followed[dir] || isFile
 		for _, folder := range folders(path) {
+			if wanted[folder] {
+				continue
+			}
 			wanted[folder] = true
 			isNew = isNew || !w.folders[folder]
 			// Add watched folders again: a folder may have been replaced by
