@@ -13,7 +13,7 @@ if used.leases then
   -- Returns the function that answers a request, from functions of shares.lua.
   define_assign = function(of)
     local div, up, lasts, rate_at, ahead, list_of, sums = of.div, of.up, of.lasts, of.rate_at, of.ahead, of.list_of, of.sums
-    local to_level, to_units, refill, share_of, burst_of, committed = of.to_level, of.to_units, of.refill, of.share_of, of.burst_of, of.committed
+    local to_level, to_units, refill, most_lent, share_of, burst_of, committed = of.to_level, of.to_units, of.refill, of.most_lent, of.share_of, of.burst_of, of.committed
     local HIT, WAY, REPORT, KEEP, MOST, HOLDERS = 10000, 500, 7000, 30000, 2147483648, 128
     local floor, max, min = math.floor, math.max, math.min
     local token = methods[TOKEN]
@@ -203,7 +203,7 @@ if used.leases then
       r.shares[4] = #list > 0 and list or false
       if p.bucket then
         local level, size = token.level(p.state, r, now)
-        local s = clip_shared(token.shift(p.state, r, now, -to_level(-p.back, r.time)), r, now, size - level)
+        local s = clip_shared(token.shift(p.state, r, now, -to_level(min(-p.back, most_lent(r)), r.time)), r, now, size - level)
         local _, _, _, units = sums(list, max(now, s.at))
         list.stock, list.at = to_units(token.level(s, r, now), r.time) + units, now
         list.high, list.before, list.turned = p.high, p.before, p.turned

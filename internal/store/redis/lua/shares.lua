@@ -29,7 +29,7 @@ if used.leases then
   end
 
   define_shares = function()
-    local HIT, REPORT, KEEP, MOST, HOLDERS = 10000, 7000, 30000, 2147483648, 128
+    local HIT, REPORT, KEEP, MOST, HOLDERS, LONGEST = 10000, 7000, 30000, 2147483648, 128, 60500
     local floor, max, min = math.floor, math.max, math.min
     local token = methods[TOKEN]
 
@@ -127,6 +127,10 @@ if used.leases then
     end
 
     local function refill(r) return min(div(min(r.count, 549755813888) * HIT, r.time), MOST) end
+
+    -- Returns more units than a bucket ever lends: a forged record does not empty it for years.
+    local function most_lent(r) return 4 * min(r.size, 549755813888) * HIT + 2 * refill(r) * LONGEST end
+
     local function share_of(r, limit) return floor(limit / 1000) * r.share + floor(limit % 1000 * r.share / 1000) end
 
     -- Returns the burst of one of so many shares.
@@ -166,10 +170,13 @@ if used.leases then
 
     clip_shared = function(s, r, now, missed)
       local l, parts, first, ends = list_of(r, 0, now), r.lease[4] or {}, 1, {}
+      local function lacks(at, still) -- as a level
+        return to_level(min(kept(l, first, parts, at, still), most_lent(r)), r.time)
+      end
       if now < s.at then -- the clock has stepped back: nothing is lost, but what comes back has to fit
         if not missed then return s end
         while l[first] and not lasts(l[first], now) do first = first + 1 end
-        return token.lack(s, r, now, min(missed, to_level(kept(l, first, parts, now), r.time)))
+        return token.lack(s, r, now, min(missed, lacks(now)))
       end
       for i = 1, #l do ends[#ends + 1] = l[i].ends end
       for i = 1, #parts do ends[#ends + 1] = parts[i].ends end
@@ -177,10 +184,10 @@ if used.leases then
       for i = 1, #ends do
         if ends[i] > now then break end
         while l[first] and l[first].ends < ends[i] do first = first + 1 end
-        if s.at < ends[i] then s = token.lack(s, r, ends[i], to_level(kept(l, first, parts, ends[i], true), r.time)) end
+        if s.at < ends[i] then s = token.lack(s, r, ends[i], lacks(ends[i], true)) end
       end
       while l[first] and l[first].ends <= now do first = first + 1 end
-      return token.lack(s, r, now, to_level(kept(l, first, parts, now), r.time))
+      return token.lack(s, r, now, lacks(now))
     end
 
     local function committed(rate, ends, filled, now) return max(rate - filled, 0) * max(ends - now, 0) end
@@ -196,7 +203,7 @@ if used.leases then
     assign = function(...)
       assign = define_assign({
         div = div, up = up, lasts = lasts, rate_at = rate_at, ahead = ahead, list_of = list_of, sums = sums, to_level = to_level,
-        to_units = to_units, refill = refill, share_of = share_of, burst_of = burst_of, committed = committed,
+        to_units = to_units, refill = refill, most_lent = most_lent, share_of = share_of, burst_of = burst_of, committed = committed,
       })
       return assign(...)
     end
