@@ -140,8 +140,8 @@ func (r *reader) folder(path string) ([]string, error) {
 	return names, err
 }
 
-// changed reports whether any path has changed since it was read, and forgets what was read from
-// those that have.
+// changed reports whether any path has changed since it was read. The reader forgets the content
+// of each changed file.
 func (r *reader) changed() (found bool) {
 	for path, before := range r.seen {
 		now, same := before.again(path)
