@@ -12,7 +12,7 @@ import (
 )
 
 // codec is gRPC's codec for protobuf, with support for messages in wire form: a request
-// that is an encoding.BinaryUnmarshaler reads itself, and the content of a wire.Reply is sent
+// that is an encoding.BinaryUnmarshaler reads itself, and what wire.NewReply returned is sent
 // as it is. The protobuf library uses reflection for every message, allocates each
 // message and string separately, and rejects strings that are not UTF-8.
 type codec struct {
@@ -47,8 +47,8 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 
 // Marshal writes a message.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	if r, ok := v.(*wire.Reply); ok {
-		return r.Buffers(), nil
+	if reply, ok := v.(*mem.BufferSlice); ok {
+		return *reply, nil
 	}
 	return c.CodecV2.Marshal(v)
 }

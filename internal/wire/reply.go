@@ -6,34 +6,33 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// Reply is a reply in wire form, which the codec of a front sends as it is. One allocation has
-// all that gRPC needs of a short reply; a []byte would need four.
-type Reply struct {
-	content mem.SliceBuffer
-	buffers [1]mem.Buffer
-}
-
-// shortReply is a Reply with memory for its content.
-type shortReply struct {
-	Reply
-	memory [384 - 40]byte // what is left of a size that the runtime allocates
-}
-
-// NewReply returns a reply with a copy of its content.
-func NewReply(content []byte) (r *Reply) {
-	if len(content) <= len(shortReply{}.memory) {
-		short := new(shortReply)
-		r = &short.Reply
-		r.content = append(short.memory[:0], content...)
-	} else {
-		r = &Reply{content: bytes.Clone(content)}
+// NewReply returns a reply in wire form with a copy of its content, which the codec of a front
+// sends as it is. One allocation has all that gRPC needs of a short reply; a []byte would need
+// four.
+func NewReply(content []byte) *mem.BufferSlice {
+	if len(content) > len(shortReply{}.memory) {
+		return new(reply).with(bytes.Clone(content))
 	}
-	r.buffers[0] = &r.content
-	return r
+	r := new(shortReply)
+	return r.with(append(r.memory[:0], content...))
 }
 
-// Content returns the content.
-func (r *Reply) Content() []byte { return r.content }
+// reply is the buffers of a reply, and their memory.
+type reply struct {
+	all     mem.BufferSlice
+	buffers [1]mem.Buffer
+	content mem.SliceBuffer
+}
 
-// Buffers returns the content as gRPC sends it.
-func (r *Reply) Buffers() mem.BufferSlice { return r.buffers[:] }
+// shortReply is a reply with memory for its content.
+type shortReply struct {
+	reply
+	memory [384 - 64]byte // what is left of a size that the runtime allocates
+}
+
+func (r *reply) with(content []byte) *mem.BufferSlice {
+	r.content = content
+	r.buffers[0] = &r.content
+	r.all = r.buffers[:]
+	return &r.all
+}

@@ -13,7 +13,7 @@ import (
 )
 
 // Front is a gRPC server whose codec leaves the messages of a Service in wire form:
-// it reads a request with its UnmarshalBinary method and sends the content of a Reply
+// it reads a request with its UnmarshalBinary method, and sends what NewReply returned
 // as it is. envoy.Server is one. grpc.Server is not: its codec fails on such
 // messages, so it lacks the method.
 type Front interface {

@@ -9,6 +9,7 @@ import (
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
 	"github.com/koalagate/koalagate/internal/wire"
@@ -73,8 +74,8 @@ func TestServiceEndsEveryCall(t *testing.T) {
 		}
 		reply, err := s.Describe(guard).Methods[0].Handler(s, t.Context(), decoder(test.request), nil)
 		var got []byte
-		if r, ok := reply.(*wire.Reply); ok {
-			got = r.Content()
+		if r, ok := reply.(*mem.BufferSlice); ok {
+			got = (*r)[0].ReadOnlyData()
 		}
 		if string(got) != test.reply || status.Code(err) != test.code || !call.answered || call.ends != 1 || begun != 1 || ended != 1 {
 			t.Errorf("%s: reply %q, error %v, answered %v, ended %d times; the guard saw %d begin and %d end", name, got, err, call.answered, call.ends, begun, ended)

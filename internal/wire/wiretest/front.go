@@ -7,6 +7,7 @@ import (
 	"encoding"
 	"testing"
 
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/koalagate/koalagate/internal/wire"
@@ -51,7 +52,7 @@ func (f *Front) Caller(request []byte) func(context.Context) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return reply.(*wire.Reply).Content(), nil
+		return (*reply.(*mem.BufferSlice))[0].ReadOnlyData(), nil
 	}
 }
 
