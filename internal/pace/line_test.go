@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -38,5 +39,46 @@ func TestOnePageAtATime(t *testing.T) {
 		if code := <-first; code != http.StatusOK {
 			t.Errorf("the third page: %d; want 200", code)
 		}
+	})
+}
+
+// After a page that takes long, the next one waits; after others it does not.
+func TestLongPagesAreFollowedByARest(t *testing.T) {
+	for _, c := range []struct{ took, rest time.Duration }{
+		{turn, 0},
+		{turn + time.Millisecond, restTimes * (turn + time.Millisecond)},
+		{time.Minute, maxRest},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var begun []time.Time
+			pages := NewLine().Pages(time.Hour, http.HandlerFunc(func(_ http.ResponseWriter, _ *http.Request) {
+				begun = append(begun, time.Now())
+				time.Sleep(c.took - pause) // at its end it pauses
+			}))
+			for range 2 {
+				pages.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil))
+			}
+			if rest := begun[1].Sub(begun[0]) - c.took; rest != c.rest {
+				t.Errorf("after a page of %v: a rest of %v; want %v", c.took, rest, c.rest)
+			}
+		})
+	}
+}
+
+// Who does not wait for the end of a rest leaves the place to others.
+func TestCallersWhoLeaveDuringARest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLine()
+		l.rested = time.Now().Add(maxRest)
+		ctx, cancel := context.WithTimeout(t.Context(), maxRest/2)
+		defer cancel()
+		if l.page(ctx) != nil {
+			t.Error("a page during a rest")
+		}
+		free := l.page(t.Context())
+		if free == nil || time.Now() != l.rested {
+			t.Fatal("no page after the rest")
+		}
+		free()
 	})
 }
