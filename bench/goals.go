@@ -44,12 +44,12 @@ var goals = []report.Goal{
 	report.AtMost("a limit from a table of 1000 rows, time of a decision relative to a window in seconds", 1.05, 1).Because(limitOfCall),
 	report.AtMost("a queue in process, largest deviation of a turn", 1, 0),
 	report.AtMost("a queue in process, a decision before its turn", 1, 0),
-	report.AtMost("100,000 rules, loaded in", 1, 0.5),
+	report.AtMost("100,000 rules, loaded in", 1, 0.5).Because(loadingRules),
 	report.AtMost("10,000 rules reload each second, p99 relative to none", 1.1, 1).Because(sharedProcessors),
 	report.AtMost("a word list, an entry", 100, 50),
 	report.AtMost("a word list, a lookup of a word", 100, 50).Because(memoryOfLists),
 	report.AtMost("a word list, a lookup of an address", 100, 50).Because(memoryOfLists),
-	report.AtMost("a table of a million rows, loaded in", 2, 1),
+	report.AtMost("a table of a million rows, loaded in", 2, 1).Because(loadingRows),
 	report.AtMost("a table of a million rows, a row besides its text", 200, 100),
 	report.AtMost("a table of a million rows, a lookup of a random row", 250, 150).Because(memoryOfLists),
 
@@ -61,8 +61,8 @@ var goals = []report.Goal{
 
 	report.AtMost("an exception that nobody meets, among 100,000", 50, 30).Because(difference),
 	report.AtMost("metrics of a decision with its rule", 100, 50),
-	report.AtMost("a condition with ten patterns", 1000, 300),
-	report.AtMost("a remembered token, more than a header and a digest of the token", 1000, 300),
+	report.AtMost("a condition with ten patterns", 1000, 300).Because(tenPatterns),
+	report.AtMost("a remembered token, more than a header and a digest of the token", 1000, 300).Because(remembering),
 
 	report.AtMost("an instance with ten rules, start to first decision", 25, 19).Because(libraries),
 	report.AtMost("an instance with ten rules, resident memory", 28, 25).Because(libraries),
