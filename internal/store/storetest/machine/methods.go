@@ -223,7 +223,7 @@ func (t *tally) readLeak(r *store.Rule, now int64) view {
 	young := t.young(r, now)
 	counted, need := sum(young), needed(r)
 	v := view{admits: counted+need <= r.Count, limit: r.Count, remaining: max(0, r.Count-counted), hits: counted, retry: -1}
-	if len(young) > 0 {
+	if counted > 0 { // at the most hits that numbers hold, further ones leave only their instant
 		v.reset = young[len(young)-1].at + r.Time*1000 - now
 	}
 	// It fits when enough of the oldest have left.
