@@ -340,9 +340,9 @@ func (p *pool) offer(s *share, now int64, keeps, grows bool) offer {
 		sharing *= 2
 	}
 	burst := min(max(p.bursts/sharing, 1), maxBurst)
-	saved := int64(0)
+	saved := int64(0) // by a holder that waits: nothing in a time that has yet to pass again
 	if s.lasts(p.latest) && s.burst == 0 {
-		saved = s.rest(p.latest, p.unit)
+		saved = s.rest(now, p.unit)
 	}
 	if !p.bucket {
 		return p.ofWindow(s, now, keeps, burst)
@@ -419,7 +419,7 @@ func (s *share) renew(o offer, p *pool, now int64, keeps bool) (back, forfeited 
 	case keeps: // a larger bucket gets the difference at most
 		rest += max(o.burst-s.burst, 0) * unitsPerHit
 	case s.lasts(p.latest) && s.burst == 0:
-		if rest = min(rest, max(p.bursts/4, 1)*unitsPerHit); o.burst > 0 {
+		if rest = min(s.rest(now, p.unit), max(p.bursts/4, 1)*unitsPerHit); o.burst > 0 {
 			rest = o.burst * unitsPerHit
 		}
 	default:

@@ -109,6 +109,32 @@ func TestAdmittedHitsStaySpentAfterAClockStepsBack(t *testing.T) {
 	}
 }
 
+// TestWaitingSharesSaveNothingBeforeTimePasses empties a bucket, and sets the clock back. A gateway
+// that waits for its first burst gets it when so much time has passed since, not at once, because
+// the bucket was last used at a later instant.
+func TestWaitingSharesSaveNothingBeforeTimePasses(t *testing.T) {
+	s := storetest.StartServer(t).Open(t, func(o *redis.Options) { o.Linger = time.Hour; o.Refusals = -1 })
+	m := memory.New(memory.Options{})
+	defer m.Close()
+	rule := store.Rule{Subject: []byte("a"), Return: 1, Method: store.Token, Time: 7, Count: 5, Burst: 40, Lease: 200, Weight: 1}
+	delay := int64(store.OnTheWay) // of the first message: in less time no gateway wants much
+	f := machine.NewShares(&machine.Twin{Sharer: s, Other: m, Fail: t.Fatalf}, now, []store.Rule{rule}, 1, func() int64 { return delay }, t.Fatalf)
+	admitted := f.Ask(0, 9)
+	f.Pass(delay - 1)
+	if f.Take(-1, 40) != 40 {
+		t.Fatal("the bucket is not full")
+	}
+	f.Jump(-6000)
+	delay = 0
+	for range 100 {
+		f.Pass(100)
+		admitted += f.Ask(0, 1)
+	}
+	if admitted == 0 {
+		t.Error("the gateway got nothing in 10 s")
+	}
+}
+
 // TestReturnsFitAfterAClockStepsBack sets the clock back while a gateway holds most of a bucket that
 // single hits have emptied. What the gateway gives back then has to fit into the bucket beside
 // what it keeps.

@@ -132,7 +132,7 @@ if used.leases then
     local function offer(p, now, keeps, grows)
       local l = p.own
       local burst, own, saved = burst_of(p.bursts, #p.wants + 1), min(ahead(l, p.latest, p.unit), l.left), 0
-      if lasts(l, p.latest) and l.burst == 0 then saved = rest_of(l, p.latest, p.unit) end
+      if lasts(l, p.latest) and l.burst == 0 then saved = rest_of(l, now, p.unit) end -- nothing in a time that has yet to pass again
       local late = l.ends - p.latest < 2 * WAY
       if not p.bucket then
         if keeps then own = l.left end
@@ -177,7 +177,7 @@ if used.leases then
       if keeps then
         if l.ends - p.latest < 2 * WAY then rest = max(rest, burst * HIT) else rest = rest + max(burst - l.burst, 0) * HIT end
       elseif lasts(l, p.latest) and l.burst == 0 then
-        rest = min(rest, max(div(p.bursts, 4), 1) * HIT)
+        rest = min(rest_of(l, now, p.unit), max(div(p.bursts, 4), 1) * HIT)
         if burst > 0 then rest = burst * HIT end
       else
         held, forfeited, rest = l.left - rest, rest, burst * HIT
