@@ -67,7 +67,7 @@ func (s *step) assign(u *store.Usage) (a store.Assignment) {
 		l := &loans[j]
 		l.counter.lend(l.rule, &s.at, l.back, l.list.with(&l.share, s.at.now), l.pool.tide)
 	}
-	best, lasts := heldOf(loans, a.Now)
+	best, lasts := heldOf(loans, u.Lasts, a.Now)
 	a.Rate, a.Burst, a.Lasts = best.rate, best.burst, lasts
 	l := &loans[a.Rule]
 	a.Lent, a.Limit, a.Holders = l.pool.others.rate, l.pool.total(), int64(len(l.pool.wants))
@@ -211,16 +211,20 @@ func offerAll(loans []loan, u *store.Usage, lasts, now int64, a *store.Assignmen
 	}
 }
 
-// heldOf returns the least that the holder has of all counters.
-func heldOf(loans []loan, now int64) (best offer, lasts int64) {
-	best, lasts = offer{maxRate, maxBurst}, store.MaxLasts
+// heldOf returns the least that the holder has of all counters, for most at the longest, and no
+// more than their rules lend now.
+func heldOf(loans []loan, most, now int64) (best offer, lasts int64) {
+	best, lasts = offer{maxRate, maxBurst}, most
 	for j := range loans {
-		s := &loans[j].share
+		s, p := &loans[j].share, &loans[j].pool
 		left := (s.end - now - store.OnTheWay) / 1000 * 1000
 		if !s.assigned(now) || left <= 0 {
 			return offer{}, 0
 		}
-		best, lasts = offer{min(best.rate, s.rate), min(best.burst, s.burst)}, min(lasts, left)
+		best, lasts = offer{min(best.rate, s.rate, p.fastest), min(best.burst, s.burst, p.bursts)}, min(lasts, left)
+	}
+	if best.rate < 1 || best.burst < 1 {
+		return offer{}, 0
 	}
 	return best, lasts
 }

@@ -129,9 +129,10 @@ func (b *lentBucket) pool(r *store.Rule, t *moment) pool {
 	b.clip(r, t.now)
 	all, risen, stock := b.list.sum(t.now, store.HolderID{}), b.tide, b.stock(r, t.now)
 	risen.rise(stock, refillRate(r)-all.rate, t.now)
+	whole := toUnits(sizeOf(r), r)
 	return pool{
-		bucket: true, unit: 1, refill: refillRate(r), bursts: shareOf(r, r.Burst) / method.BucketBursts,
-		stock: stock, tide: risen, size: toUnits(sizeOf(r), r) - all.burst*unitsPerHit, latest: max(t.now, b.at),
+		bucket: true, unit: 1, refill: refillRate(r), fastest: refillRate(r) + whole/shortest, bursts: shareOf(r, r.Burst) / method.BucketBursts,
+		stock: stock, tide: risen, size: whole - all.burst*unitsPerHit, latest: max(t.now, b.at),
 	}
 }
 
@@ -210,7 +211,7 @@ func (w *lentWindow) pool(r *store.Rule, t *moment) pool {
 		closes = windowEnd(r, t)
 	}
 	return pool{
-		unit: unitsPerHit, most: most * unitsPerHit, bursts: most / method.WindowBursts, closes: closes, latest: t.now,
+		unit: unitsPerHit, most: most * unitsPerHit, fastest: most * unitsPerHit / shortest, bursts: most / method.WindowBursts, closes: closes, latest: t.now,
 		stock: min(max(r.Count-w.hitsAt(t.now), 0), enough) * unitsPerHit,
 	}
 }

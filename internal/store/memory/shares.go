@@ -17,6 +17,9 @@ const (
 	maxBurst = 1 << 31
 )
 
+// shortest is how long the shortest share is reserved, in ms.
+const shortest = 1000 + store.OnTheWay
+
 // keepEnded is how long a share is kept beyond its end, in ms: counts of it may come late.
 const keepEnded = 30_000
 
@@ -277,6 +280,7 @@ type pool struct {
 	stock   int64 // units: the level of a bucket beside what is reserved, what is left of a window
 	most    int64 // units of a window that may be reserved
 	bursts  int64 // hits that the bursts of all shares may have together
+	fastest int64 // a rate that no share exceeds: all that is lent, in the shortest one
 	closes  int64 // when the window closes, 0 for a bucket
 	latest  int64 // now, or the later instant of a bucket's level if the clock has stepped back: until then holders may have admitted hits
 	lasting int64 // ms that a share is reserved

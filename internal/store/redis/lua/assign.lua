@@ -14,7 +14,7 @@ if used.leases then
   define_assign = function(of)
     local div, up, lasts, rate_at, ahead, list_of, sums = of.div, of.up, of.lasts, of.rate_at, of.ahead, of.list_of, of.sums
     local to_level, to_units, refill, most_lent, share_of, burst_of, committed = of.to_level, of.to_units, of.refill, of.most_lent, of.share_of, of.burst_of, of.committed
-    local HIT, WAY, REPORT, KEEP, MOST, HOLDERS = 10000, 500, 7000, 30000, 2147483648, 128
+    local HIT, WAY, SHORTEST, REPORT, KEEP, MOST, HOLDERS = 10000, 500, 1500, 7000, 30000, 2147483648, 128
     local floor, max, min = math.floor, math.max, math.min
     local token = methods[TOKEN]
 
@@ -81,14 +81,15 @@ if used.leases then
         local _, _, _, units = sums(s, max(now, before.at))
         p.refill, p.bursts = refill(r), floor(share_of(r, r.size) / 2)
         p.stock = to_units(level, r.time) + units
-        p.size = to_units(size, r.time) - (burst + parts) * HIT
+        local whole = to_units(size, r.time)
+        p.size, p.fastest = whole - (burst + parts) * HIT, p.refill + div(whole, SHORTEST)
         local since, peak = now - s.turned, max(p.stock, s.stock + max(p.refill - rate, 0) * max(now - s.at, 0))
         if since > 2 * REPORT or since < 0 then p.before, p.high, p.turned = p.stock, p.stock, now
         elseif since > REPORT then p.before, p.high, p.turned = s.high, peak, now
         else p.before, p.high, p.turned = s.before, max(s.high, peak), s.turned end
       else
         local most = min(share_of(r, r.count), 549755813888)
-        p.most, p.bursts = max(most - parts, 0) * HIT, floor(most / 4)
+        p.most, p.bursts, p.fastest = max(most - parts, 0) * HIT, floor(most / 4), div(most * HIT, SHORTEST)
         p.stock = min(max(r.count - (open and before.hits or 0), 0), 549755813888) * HIT
       end
       p.room = p.bursts - p.burst - (bucket and parts or 0) -- of bursts
@@ -341,8 +342,10 @@ if used.leases then
           rate, burst, least = 0, 0, 0
           break
         end
-        rate, burst, least = min(rate, l.rate), min(burst, l.burst), min(least, left)
+        -- No more than the rule lends: a record may be damaged.
+        rate, burst, least = min(rate, l.rate, pools[j].fastest), min(burst, l.burst, pools[j].bursts), min(least, left, span)
       end
+      if rate < 1 or burst < 1 then rate, burst, least = 0, 0, 0 end
       return reply(send, reason, rule, rate, burst, least, 0, forfeited, debt, pools[rule], now)
     end
   end
