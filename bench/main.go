@@ -77,12 +77,13 @@ func (b *bench) run(ctx context.Context, chosen string, keep bool) error {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
+	load := origin.Load() // before building, which is load too
 	if err := b.build(ctx, list); err != nil {
 		return err
 	}
 	run := report.Run{
 		Commit: origin.Commit(ctx, "*.go", "*.lua", "go.mod"), Begun: time.Now(), Short: b.short,
-		Machine: fmt.Sprintf("%d × %s, %s/%s", runtime.NumCPU(), origin.Processor(), runtime.GOOS, runtime.GOARCH), Load: origin.Load(),
+		Machine: fmt.Sprintf("%d × %s, %s/%s", runtime.NumCPU(), origin.Processor(), runtime.GOOS, runtime.GOARCH), Load: load,
 		Programs: append([]string{runtime.Version()}, b.peerVersion()...),
 	}
 	var measured []*report.Part
