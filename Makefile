@@ -49,7 +49,8 @@ MODULE   := github.com/koalagate/koalagate
 MODULES  := e2e/toxic e2e/page examples/gin
 PACKAGES := $(ONLY:./%=$(MODULE)/%)
 ifndef ONLY
-PACKAGES  = $(shell go list ./...) $(addprefix $(MODULE)/,$(MODULES))
+# Listed once, and only for a target that needs it.
+PACKAGES  = $(eval PACKAGES := $$(shell go list ./...) $$(addprefix $$(MODULE)/,$$(MODULES)))$(PACKAGES)
 endif
 OWN       = $(filter $(addprefix $(MODULE)/,$(MODULES)),$(PACKAGES))
 ALONE     = $(filter $(PACKAGES),$(addprefix $(MODULE)/,$(GATEWAYS) cmd/koalagate))

@@ -37,7 +37,7 @@ func main() {
 	options := report.Flags()
 	entries := flag.Int("entries", 10_000_000, "the length of the word lists")
 	flag.Parse()
-	r := &run{entries: *entries, effort: effort{rounds: 9, others: 2, calls: 5_000, rules: 1_000_000}}
+	r := &run{entries: *entries, effort: effort{rounds: 9, others: 2, calls: 5_000, rules: 500_000}}
 	if options.Short {
 		r.entries, r.effort = min(r.entries, 100_000), effort{rounds: 3, others: 1, calls: 1_000, rules: 100_000}
 	}

@@ -58,7 +58,7 @@ func main() {
 	flag.IntVar(&o.load.callers, "callers", 64, "the number of callers of -target and -peer")
 	flag.Float64Var(&o.load.rate, "rate", 0, "calls per second to -target and -peer; 0 makes a closed loop")
 	flag.IntVar(&o.bounds.rounds, "rounds", 9, "the number of turns of each subject of a section; at most 3 if no goal needs its ratios")
-	flag.DurationVar(&o.bounds.span, "span", 400*time.Millisecond, "the duration of a turn")
+	flag.DurationVar(&o.bounds.span, "span", 350*time.Millisecond, "the duration of a turn")
 	flag.StringVar(&o.constant, "constant", "", "only serve constant answers at GRPC-ADDR,HTTP-ADDR")
 	flag.StringVar(&o.like, "like", "", "with -constant, add the headers of the answer at this URL to HTTP answers")
 	flag.Parse()

@@ -47,7 +47,7 @@ type run struct {
 func (o *options) all(ctx context.Context, s *scene, only *regexp.Regexp) error {
 	r := &run{results: newResults(o.report.Begin()), scene: s, only: only, promised: o.bounds, others: o.bounds}
 	r.others.rounds = min(r.others.rounds, othersRounds)
-	r.identities, r.entries = traffic.Identities, 10_000_000
+	r.identities, r.entries = traffic.Identities/2, 10_000_000
 	if o.report.Short {
 		r.identities, r.entries = traffic.Identities/4, 100_000
 	}

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -59,12 +60,20 @@ func run(ctx context.Context, options *report.Options) error {
 	if options.Short {
 		rounds, span, compared = 1, "10ms", 1
 	}
-	output, err := benchmarks(ctx, ".", span, rounds, packages)
+	dir, err := os.MkdirTemp("", "koalagate-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := build(ctx, dir); err != nil {
+		return err
+	}
+	output, err := benchmarks(ctx, dir, ".", span, rounds, packages)
 	if err != nil {
 		return err
 	}
 	for range compared {
-		round, err := benchmarks(ctx, comparedNames, "100ms", 1, comparedPackages)
+		round, err := benchmarks(ctx, dir, comparedNames, "100ms", 1, comparedPackages)
 		if err != nil {
 			return err
 		}
@@ -87,14 +96,26 @@ func run(ctx context.Context, options *report.Options) error {
 	return options.End(p)
 }
 
-// benchmarks returns the output of benchmarks.
-func benchmarks(ctx context.Context, names, span string, rounds int, of []string) ([]byte, error) {
-	args := append([]string{"test", "-run", "^$", "-bench", names, "-skip", elsewhere, "-benchmem", "-benchtime", span, "-count", strconv.Itoa(rounds)}, of...)
-	test := exec.CommandContext(ctx, "go", args...) //nolint:gosec // constants
-	test.Stderr = os.Stderr
-	output, err := test.Output()
-	if err != nil {
-		return nil, fmt.Errorf("%w:\n%s", err, output)
+// build builds the tests of the packages, because go test would do that again each time.
+func build(ctx context.Context, dir string) error {
+	test := exec.CommandContext(ctx, "go", append([]string{"test", "-c", "-o", dir + string(filepath.Separator)}, packages...)...) //nolint:gosec // constants
+	if output, err := test.CombinedOutput(); err != nil {
+		return fmt.Errorf("building benchmarks: %w:\n%s", err, output)
+	}
+	return nil
+}
+
+// benchmarks returns the output of benchmarks of packages, whose tests are in dir.
+func benchmarks(ctx context.Context, dir, names, span string, rounds int, of []string) (output []byte, err error) {
+	for _, folder := range of {
+		test := exec.CommandContext(ctx, filepath.Join(dir, filepath.Base(folder)+".test"), "-test.run", "^$", "-test.bench", names, "-test.skip", elsewhere, //nolint:gosec // constants
+			"-test.benchmem", "-test.benchtime", span, "-test.count", strconv.Itoa(rounds))
+		test.Dir, test.Stderr = folder, os.Stderr
+		one, err := test.Output()
+		if err != nil {
+			return nil, fmt.Errorf("benchmarks of %s: %w:\n%s", folder, err, one)
+		}
+		output = append(output, one...)
 	}
 	return output, nil
 }

@@ -42,8 +42,8 @@ const (
 
 func main() {
 	options := report.Flags()
-	span := flag.Duration("span", 450*time.Millisecond, "the duration of a turn")
-	rounds := flag.Int("rounds", 5, "the number of turns with and without each question")
+	span := flag.Duration("span", 400*time.Millisecond, "the duration of a turn")
+	rounds := flag.Int("rounds", 4, "the number of turns with and without each question")
 	name := flag.String("ask", "", "only repeat the question with this name, which the instance of -state gets")
 	state := flag.String("state", "", "the instance to ask, as JSON")
 	flag.Parse()

@@ -44,7 +44,7 @@ func main() {
 	o := options{report: report.Flags()}
 	flag.StringVar(&o.earlier, "earlier", "", "compare with this `BINARY` of another version of koalagate")
 	flag.IntVar(&o.rounds, "rounds", 9, "the number of turns of each version")
-	flag.IntVar(&o.passes, "passes", 25, "how often a turn replays the decisions")
+	flag.IntVar(&o.passes, "passes", 12, "how often a turn replays the decisions")
 	flag.IntVar(&o.batch, "batch", keptBatch, "the decisions in a script call")
 	flag.IntVar(&o.batches, "batches", 40, "the script calls of a scene")
 	flag.BoolVar(&o.instructions, "instructions", false, "count instructions with callgrind instead of CPU time")

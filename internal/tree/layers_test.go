@@ -2,11 +2,11 @@ package tree
 
 import (
 	"go/ast"
-	"go/build"
 	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,14 +30,7 @@ func TestLayersOfRules(t *testing.T) {
 		}
 	}
 	uses := map[*ast.Ident]types.Object{}
-	if build.Default.GOROOT == "" { // the test was built with -trimpath
-		root, err := exec.Command("go", "env", "GOROOT").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		build.Default.GOROOT = strings.TrimSpace(string(root))
-	}
-	config := types.Config{Importer: importer.ForCompiler(fset, "source", nil)}
+	config := types.Config{Importer: importer.ForCompiler(fset, "gc", exported(t, "./"+folder))}
 	checked, err := config.Check(module+"/"+folder, fset, files, &types.Info{Uses: uses})
 	if err != nil {
 		t.Fatal(err)
@@ -58,6 +51,24 @@ func TestLayersOfRules(t *testing.T) {
 	if own < 1000 {
 		t.Errorf("%s uses %d of its own identifiers; want all to be seen", folder, own)
 	}
+}
+
+// exported returns what reads the exported identifiers of the packages that a package imports.
+// The go command compiles those that have changed.
+func exported(t *testing.T, folder string) importer.Lookup {
+	t.Helper()
+	list := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", folder)
+	list.Stderr = os.Stderr
+	lines, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string]string)
+	for line := range strings.Lines(string(lines)) {
+		name, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		files[name] = file
+	}
+	return func(name string) (io.ReadCloser, error) { return os.Open(files[name]) }
 }
 
 // fileLayer is a layer of a package: the names of its files, which may be patterns.
