@@ -70,7 +70,11 @@ rule : [count]  [domain=llm; budget=tokens; remote_address=+] [time=3600; count=
 			wrong := claimed(entry, user)
 			switch decided := decisions[trace]; {
 			case exempt(entry.Target):
-			case wrong == "" && (len(decided) != len(list) || len(list) > 1 && trace != pipelined):
+			// A client may leave after a decision, before its request is passed on. Only those in the
+			// bodies of others have one trace.
+			case wrong == "" && trace == pipelined && len(decided) < len(list):
+				wrong = "koalagate did not decide all of them"
+			case wrong == "" && trace != pipelined && (len(decided) != 1 || len(list) != 1):
 				wrong = "koalagate did not decide it once"
 			case wrong == "" && slices.ContainsFunc(decided, func(d hostileDecision) bool { return d.Verdict != "allow" }):
 				wrong = "koalagate did not admit it"
