@@ -6,6 +6,7 @@
 //
 //	go run ./bench/load [-short] [-only REGEXP]
 //	go run ./bench/load -earlier BINARY [-only REGEXP] [-rounds N]
+//	go run ./bench/load -resident-later 1h
 //	go run ./bench/load -target ADDR -peer ADDR [-traffic NAME] [-callers N] [-rate N]
 //
 // All programs listen on loopback, and stop with this one.
@@ -43,6 +44,7 @@ type options struct {
 	bounds       bounds
 	constant     string
 	like         string
+	later        time.Duration
 }
 
 func main() {
@@ -61,6 +63,7 @@ func main() {
 	flag.DurationVar(&o.bounds.span, "span", 350*time.Millisecond, "the duration of a turn")
 	flag.StringVar(&o.constant, "constant", "", "only serve constant answers at GRPC-ADDR,HTTP-ADDR")
 	flag.StringVar(&o.like, "like", "", "with -constant, add the headers of the answer at this URL to HTTP answers")
+	flag.DurationVar(&o.later, "resident-later", 0, "only measure the resident memory with a million identities of each method, and again after this `DURATION`")
 	flag.Parse()
 	// Garbage collections of the callers must not disturb a turn.
 	debug.SetGCPercent(800)
@@ -97,6 +100,9 @@ func (o *options) run(ctx context.Context) error {
 	s, err := newScene(dir)
 	if err != nil {
 		return err
+	}
+	if o.later > 0 {
+		return errors.Join(o.residentLater(ctx, s), s.stage.Close())
 	}
 	if o.earlier != "" {
 		return errors.Join(o.compareVersions(ctx, s, only), s.stage.Close())
