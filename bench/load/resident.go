@@ -15,10 +15,9 @@ import (
 	"github.com/koalagate/koalagate/bench/traffic"
 )
 
-// Each instance counts so many identities, many in a call.
 const (
-	residents = 1_000_000
-	inCall    = 50
+	residents = 1_000_000 // identities that each instance counts
+	inCall    = 50        // identities of a call
 )
 
 // residentLater measures the resident memory of instances without Redis, one for each method: before
@@ -43,7 +42,7 @@ func (o *options) residentLater(ctx context.Context, s *scene) error {
 	case <-time.After(o.later):
 	}
 	for n, i := range instances {
-		mb, err := residentOf(int(i.service))
+		mb, err := residentOf(i.service)
 		if err != nil {
 			return err
 		}
@@ -67,7 +66,7 @@ func (s *scene) counted(ctx context.Context, what, name string) (i *instance, ro
 	if i, err = s.koalagateOf(s.binary, rules, what, false, fmt.Sprintf("KOALAGATE_MAX_IDENTITIES=%d", 2*residents)); err != nil {
 		return nil, nil, err
 	}
-	before, err := residentOf(int(i.service))
+	before, err := residentOf(i.service)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -89,6 +88,6 @@ func (s *scene) counted(ctx context.Context, what, name string) (i *instance, ro
 			return nil, nil, errors.New("an identity that is new was refused")
 		}
 	}
-	after, err := residentOf(int(i.service))
+	after, err := residentOf(i.service)
 	return i, []string{what, fmt.Sprintf("%.0f", before), fmt.Sprintf("%.0f", after)}, err
 }

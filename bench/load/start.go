@@ -48,7 +48,7 @@ func (r *run) starts(ctx context.Context) error {
 				return err
 			}
 			took = append(took, time.Since(begin).Seconds())
-			resident, err := residentOf(k.PID())
+			resident, err := residentOf(process.ID(k.PID()))
 			if err != nil {
 				return err
 			}
@@ -108,7 +108,7 @@ func writeWords(file string, number int) error {
 }
 
 // residentOf returns the resident memory of a process in MB.
-func residentOf(pid int) (float64, error) {
-	bytes, err := process.ID(pid).Memory()
+func residentOf(p process.ID) (float64, error) {
+	bytes, err := p.Memory()
 	return float64(bytes) / 1e6, err
 }

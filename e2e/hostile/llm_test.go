@@ -70,8 +70,8 @@ rule : [count]  [domain=llm; budget=tokens; remote_address=+] [time=3600; count=
 			wrong := claimed(entry, user)
 			switch decided := decisions[trace]; {
 			case exempt(entry.Target):
-			// A client may leave after a decision, before its request is passed on. Only those in the
-			// bodies of others have one trace.
+			// A client may leave after a decision, before the gateway passes its request on. Only
+			// requests in the bodies of others share a trace.
 			case wrong == "" && trace == pipelined && len(decided) < len(list):
 				wrong = "koalagate did not decide all of them"
 			case wrong == "" && trace != pipelined && (len(decided) != 1 || len(list) != 1):

@@ -53,8 +53,8 @@ func TestLayersOfRules(t *testing.T) {
 	}
 }
 
-// exported returns what reads the exported identifiers of the packages that a package imports.
-// The go command compiles those that have changed.
+// exported returns a function that opens the compiled form of a package. It knows all packages
+// that a package imports; go list compiles them.
 func exported(t *testing.T, folder string) importer.Lookup {
 	t.Helper()
 	list := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", folder)
