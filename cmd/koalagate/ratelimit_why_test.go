@@ -146,7 +146,7 @@ descriptors:
 	// They apply to the counters of the changed limit, too.
 	plane.Publish(xdstest.Resource(t, "n", fmt.Sprintf(limits, "month", 2)))
 	storetest.Eventually(t, func() error {
-		if page := r.get(r.debug, "/rlconfig"); !strings.Contains(page, "requests_per_unit=2") {
+		if page := r.get(r.debug, "/rlconfig"); !strings.Contains(page, "d.k: unit=MONTH requests_per_unit=2") {
 			return errors.New(page)
 		}
 		return nil
