@@ -3,6 +3,7 @@ package engine
 import (
 	"hash/maphash"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -80,8 +81,30 @@ func (e *Exceptions) Set(list []Exception) { e.Prepare(list, func() {})() }
 func (e *Exceptions) Prepare(list []Exception, pause func()) (set func()) {
 	var book *exceptionBook
 	if len(list) > 0 {
-		book = newExceptionBook(list, pause)
+		book = newExceptionBook(list, nil, pause)
 	}
+	return func() { e.book.Store(book) }
+}
+
+// maxAdded is how many exceptions are added by PrepareMore before all are prepared anew.
+const maxAdded = 256
+
+// PrepareMore does the work of adding exceptions ahead, as Prepare does it for all. What is added
+// replaces the exceptions of the same rules and identities. Nothing else may change the exceptions
+// before the function is called. It returns nil if the caller must prepare all anew, as after each
+// few hundred additions: the others take time only for what was added lately.
+func (e *Exceptions) PrepareMore(list []Exception, pause func()) (set func()) {
+	base := e.book.Load()
+	if base == nil {
+		return e.Prepare(list, pause)
+	}
+	if base.older != nil {
+		list, base = slices.Concat(base.list, list), base.older
+	}
+	if len(list) > maxAdded {
+		return nil
+	}
+	book := newExceptionBook(list, base, pause)
 	return func() { e.book.Store(book) }
 }
 
@@ -94,12 +117,15 @@ func WithExceptions(e *Exceptions) Option {
 // filter of 16 bits per exception, which fits into the caches, rejects 98 % of them
 // without a look at the map.
 type exceptionBook struct {
-	seed   maphash.Seed
-	filter []uint64
-	mask   uint64 // of bit numbers
-	all    map[exceptionKey]*Exception
-	direct bool // some are for direct rules
-	bans   bans
+	seed    maphash.Seed
+	filter  []uint64
+	mask    uint64 // of bit numbers
+	all     map[exceptionKey]*Exception
+	bans    bans
+	list    []Exception
+	older   *exceptionBook // with those before, if list has only what was added; it has no older one
+	direct  bool           // some of list or before are for direct rules
+	banning bool           // some of list or before are bans
 }
 
 type exceptionKey struct {
@@ -112,23 +138,29 @@ const (
 	wordBits         = 64
 )
 
-func newExceptionBook(list []Exception, pause func()) *exceptionBook {
+func newExceptionBook(list []Exception, older *exceptionBook, pause func()) *exceptionBook {
 	bits := uint64(wordBits)
 	for bits < uint64(len(list))*bitsPerException {
 		bits *= 2
 	}
 	b := &exceptionBook{
-		seed: maphash.MakeSeed(), filter: make([]uint64, bits/wordBits), mask: bits - 1,
-		all: make(map[exceptionKey]*Exception, len(list)),
+		filter: make([]uint64, bits/wordBits), mask: bits - 1,
+		all:  make(map[exceptionKey]*Exception, len(list)),
+		bans: newBans(list, pause), list: list, older: older,
 	}
-	b.bans = newBans(list, pause)
+	b.banning = b.bans != nil
+	if older == nil {
+		b.seed = maphash.MakeSeed()
+	} else {
+		b.seed, b.direct, b.banning = older.seed, older.direct, older.banning || b.banning
+	}
 	for i := range list {
 		pause()
 		x := &list[i]
 		if !x.applies() {
 			continue
 		}
-		first, second := b.bits(x.Match.Rule.Return, x.Match.Identity)
+		first, second := b.bits(b.hash(x.Match.Rule.Return, x.Match.Identity))
 		b.filter[first/wordBits] |= 1 << (first % wordBits)
 		b.filter[second/wordBits] |= 1 << (second % wordBits)
 		b.all[exceptionKey{x.Match.Rule.Return, string(x.Match.Identity)}] = x
@@ -137,20 +169,43 @@ func newExceptionBook(list []Exception, pause func()) *exceptionBook {
 	return b
 }
 
-// bits returns the two bits of the filter that an exception sets.
-func (b *exceptionBook) bits(rule int64, identity []byte) (first, second uint64) {
+// hash returns the hash of a rule and an identity, which is the same in the older book.
+func (b *exceptionBook) hash(rule int64, identity []byte) uint64 {
 	const golden = 0x9e3779b97f4a7c15 // spreads consecutive numbers
-	hash := maphash.Bytes(b.seed, identity) ^ uint64(rule)*golden
+	return maphash.Bytes(b.seed, identity) ^ uint64(rule)*golden
+}
+
+// bits returns the two bits of the filter that an exception with a hash sets.
+func (b *exceptionBook) bits(hash uint64) (first, second uint64) {
 	return hash & b.mask, hash >> (wordBits / 2) & b.mask
 }
 
 // find returns the exception of a rule and an identity, nil if there is none.
 func (b *exceptionBook) find(rule int64, identity []byte) *Exception {
-	first, second := b.bits(rule, identity)
-	if b.filter[first/wordBits]&(1<<(first%wordBits)) == 0 || b.filter[second/wordBits]&(1<<(second%wordBits)) == 0 {
-		return nil
+	for hash := b.hash(rule, identity); b != nil; b = b.older {
+		first, second := b.bits(hash)
+		if b.filter[first/wordBits]&(1<<(first%wordBits)) == 0 || b.filter[second/wordBits]&(1<<(second%wordBits)) == 0 {
+			continue
+		}
+		if x := b.all[exceptionKey{rule, string(identity)}]; x != nil {
+			return x
+		}
 	}
-	return b.all[exceptionKey{rule, string(identity)}]
+	return nil
+}
+
+// ban returns the ban that refuses a request at a time in ms since the epoch, the one that ends
+// last of several, and nil if none does.
+func (b *exceptionBook) ban(params *rules.Params, now int64) (found *Exception) {
+	for ; b != nil; b = b.older {
+		if b.bans == nil {
+			continue
+		}
+		if x := b.bans.find(params, now); x != nil && (found == nil || x.Until > found.Until) {
+			found = x
+		}
+	}
+	return found
 }
 
 // exceptionKind returns the kind of the exception in the book that applies to match i of an
@@ -301,11 +356,11 @@ func named(params *rules.Params, p rules.Param) rules.Param {
 // ban has a ban in the book refuse an input of the call if one applies, and reports whether it
 // does.
 func (v *evaluation) ban(c *Call, in *Input, m *matchedInput) bool {
-	if v.book.bans == nil || in.Refund || !c.Op.Decides() {
+	if !v.book.banning || in.Refund || !c.Op.Decides() {
 		return false
 	}
 	now := v.exceptionTime()
-	if m.ban = v.book.bans.find(in.Params, now); m.ban == nil {
+	if m.ban = v.book.ban(in.Params, now); m.ban == nil {
 		return false
 	}
 	m.banTime = milliseconds(m.ban.Until - now)
@@ -321,7 +376,7 @@ func (e *Engine) Ban(params *rules.Params) *Exception {
 	if book == nil {
 		return nil
 	}
-	return book.bans.find(params, now)
+	return book.ban(params, now)
 }
 
 // setBan sets the answer about an input that a ban refuses.

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/rules"
@@ -183,6 +184,74 @@ func TestManyExceptions(t *testing.T) {
 		if d := takeAt(t, e, 1, fmt.Sprint("v", i), nil); d.Verdict != rules.Allow || d.Answers[0].Exceptions != nil {
 			t.Fatalf("v%d: %v", i, d.Verdict)
 		}
+	}
+}
+
+// Exceptions that are added one by one apply like those that are set together.
+func TestAddedExceptions(t *testing.T) {
+	set, list := exceptionSet(t), new(engine.Exceptions)
+	list.SetClock(func() int64 { return now })
+	e := engine.New(set, engine.WithExceptions(list))
+	deny := func(rule int64, uid string) engine.Exception {
+		return exceptionOf(t, set, rule, uid, engine.Exception{Kind: engine.ExceptDeny, Until: now + 1})
+	}
+	all := []engine.Exception{deny(1, "ann"), deny(1, "kim"), banOf(now+9000, "uid", "zoe"), banOf(now+5000, "uid", "eva")}
+	list.Set(all)
+	add := func(x engine.Exception) bool {
+		t.Helper()
+		set := list.PrepareMore([]engine.Exception{x}, func() {})
+		if set != nil {
+			set()
+		}
+		return set != nil
+	}
+	for _, x := range []engine.Exception{
+		deny(1, "bob"), exceptionOf(t, set, 6, "bob", engine.Exception{Kind: engine.ExceptAllow, Until: now + 1}),
+		exceptionOf(t, set, 1, "kim", engine.Exception{Kind: engine.ExceptAllow, Until: now + 1}),
+		banOf(now+1000, "uid", "zoe"), banOf(now+7000, "uid", "eva"), banOf(now+3000, "uid", "may"),
+	} {
+		if !add(x) {
+			t.Fatalf("%s is not added", x.ID)
+		}
+	}
+	for _, c := range []struct {
+		rule    int64
+		uid     string
+		allowed bool
+		retry   time.Duration // of the refusal by a ban
+	}{
+		{1, "ann", false, 0},
+		{1, "bob", false, 0},
+		{1, "kim", true, 0}, // the later one
+		{1, "joe", true, 0},
+		{6, "bob", true, 0},
+		{6, "joe", false, 0},
+		{1, "zoe", false, 9 * time.Second},
+		{1, "eva", false, 7 * time.Second},
+		{1, "may", false, 3 * time.Second},
+	} {
+		d := takeAt(t, e, c.rule, c.uid, nil)
+		if a := &d.Answers[0]; d.Allowed() != c.allowed || (a.Ban != nil) != (c.retry > 0) || a.Ban != nil && a.Retry != c.retry {
+			t.Errorf("%s at rule %d: %v, retry %v; want allowed %v, retry %v", c.uid, c.rule, d.Verdict, a.Retry, c.allowed, c.retry)
+		}
+	}
+	added := 0
+	for add(deny(1, fmt.Sprint("u", added))) {
+		if added++; added > manyExceptions {
+			t.Fatal("more and more are added, each of which costs more")
+		}
+	}
+	for i := range added {
+		if takeAt(t, e, 1, fmt.Sprint("u", i), nil).Allowed() {
+			t.Fatalf("u%d is allowed", i)
+		}
+	}
+	list.Set(all)
+	if !takeAt(t, e, 1, "bob", nil).Allowed() || takeAt(t, e, 1, "ann", nil).Allowed() {
+		t.Error("Set keeps what was added, or loses what it sets")
+	}
+	if !add(deny(1, "bob")) || takeAt(t, e, 1, "bob", nil).Allowed() {
+		t.Error("nothing is added after Set")
 	}
 }
 

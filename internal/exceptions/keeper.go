@@ -206,7 +206,9 @@ func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error)
 		pause()
 		k.all[place] = x
 	}
-	k.replace(k.all, merged(k.ordered, inOrder(added, pause)), pause)
+	more := inOrder(added, pause)
+	all := merged(k.ordered, more)
+	k.renew(pause, func(v *view) { v.ordered, v.added = all, more })
 	select {
 	case k.added <- struct{}{}:
 	default:
@@ -314,6 +316,9 @@ func (k *Keeper) Remove(ctx context.Context, id string) (*Exception, error) {
 // drop forgets exceptions that have ended, and returns them. k.changing is held.
 func (k *Keeper) drop(now time.Time, pause func()) []Exception {
 	left := after(k.ordered, now)
+	if len(left) == len(k.ordered) {
+		return nil
+	}
 	var ended []Exception
 	for _, x := range k.ordered[:len(k.ordered)-len(left)] {
 		pause()

@@ -20,17 +20,14 @@ func inOrder(by map[string]*Exception, pause func()) []*Exception {
 	})
 }
 
-// merged returns a new list with the exceptions of two ordered lists.
+// merged returns a new list with the exceptions of two ordered lists, of which b is short.
 func merged(a, b []*Exception) []*Exception {
 	all := make([]*Exception, 0, len(a)+len(b))
-	for len(a) > 0 && len(b) > 0 {
-		if byEnd(b[0], a[0]) < 0 {
-			all, b = append(all, b[0]), b[1:]
-		} else {
-			all, a = append(all, a[0]), a[1:]
-		}
+	for _, x := range b {
+		n, _ := slices.BinarySearchFunc(a, x, byEnd)
+		all, a = append(append(all, a[:n]...), x), a[n:]
 	}
-	return append(append(all, a...), b...)
+	return append(all, a...)
 }
 
 // after returns the exceptions of an ordered list that end after an instant.

@@ -12,6 +12,7 @@ import (
 type passed struct {
 	list  []engine.Exception
 	fresh []engine.Exception // of list, which were not resolved before
+	added bool               // the engine keeps those that it has, too
 	use   func()             // by the engine
 }
 
@@ -30,6 +31,7 @@ func pausing(ctx context.Context) (pause func()) {
 type view struct {
 	set      *rules.Set // nil for none yet
 	ordered  []*Exception
+	added    []*Exception                // if ordered has these beside the current ones; nil after any other change
 	resolved map[string]engine.Exception // by ID; what is missing is resolved anew
 	ready    *passed                     // nil if it must be made
 }
@@ -79,28 +81,37 @@ func (k *Keeper) replace(all map[string]*Exception, ordered []*Exception, pause 
 
 // prepare makes the exceptions of a view ready for the engine, unless they are.
 func (k *Keeper) prepare(v *view, pause func()) {
-	if v.ready == nil && v.set != nil {
-		v.ready = k.pass(v.set, v.resolved, v.ordered, pause)
+	if v.ready != nil || v.set == nil {
+		return
 	}
+	if v.added != nil {
+		p := k.resolve(v, v.added, pause)
+		if p.added, p.use = true, k.engine.PrepareMore(p.list, pause); p.use != nil {
+			v.ready = p
+			return
+		}
+	}
+	p := k.resolve(v, v.ordered, pause)
+	p.use = k.engine.Prepare(p.list, pause)
+	v.ready = p
 }
 
-// pass resolves exceptions by a rule set for the engine. Those of resolved are known by their IDs.
-func (k *Keeper) pass(set *rules.Set, resolved map[string]engine.Exception, ordered []*Exception, pause func()) *passed {
+// resolve resolves some ordered exceptions of a view by its rule set, for the engine.
+func (k *Keeper) resolve(v *view, ordered []*Exception, pause func()) *passed {
 	now := k.Now()
 	p := &passed{list: make([]engine.Exception, 0, len(ordered))}
 	for _, x := range after(ordered, now) {
 		pause()
-		one, known := resolved[x.ID]
+		one, known := v.resolved[x.ID]
 		if !known {
 			var err error
-			if one, _, err = x.resolve(set, k.limits); err != nil {
+			if one, _, err = x.resolve(v.set, k.limits); err != nil {
 				continue // the rules changed; another change may bring the rule back
 			}
 			p.fresh = append(p.fresh, one)
 		}
 		p.list = append(p.list, one)
 	}
-	p.use = k.engine.Prepare(p.list, pause)
 	return p
 }
 
@@ -115,7 +126,7 @@ func (k *Keeper) use(v *view) {
 	for i := range p.fresh {
 		k.resolved[p.fresh[i].ID] = p.fresh[i]
 	}
-	if len(k.resolved) > len(p.list) { // some have ended or were removed
+	if !p.added && len(k.resolved) > len(p.list) { // some have ended or were removed
 		clear(k.resolved)
 		for i := range p.list {
 			k.resolved[p.list[i].ID] = p.list[i]
