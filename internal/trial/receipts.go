@@ -89,7 +89,7 @@ func (r *receipts) link(t *Trial, inForce, own string) {
 		one.waiting = nil
 	}
 	r.mu.Unlock()
-	if own != "" && r.links != nil && len(waiting) == 0 {
+	if own != "" && r.links != nil && (len(waiting) == 0 || waiting[len(waiting)-1].renews) {
 		// Another instance may receive the settlement.
 		if err := r.links.Link(t.ctx, inForce, own, r.span); err != nil && t.ctx.Err() == nil {
 			t.dropped.Add(1)

@@ -1,9 +1,13 @@
 package trial
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/store/memory"
+	"github.com/koalagate/koalagate/rules"
 )
 
 // However often a caller renews and settles before the trial has decided, one renewal and
@@ -19,5 +23,46 @@ func TestFewSettlementsWait(t *testing.T) {
 	}
 	if len(r.waiting) != 2 || !r.waiting[0].renews || r.waiting[0].Hits != 999 || r.waiting[1].renews || r.waiting[1].Hits != 0 {
 		t.Errorf("%d settlements wait; want the last renewal and the first settlement", len(r.waiting))
+	}
+}
+
+// linking notes which receipts of the trial other instances find.
+type linking map[string]string
+
+func (l linking) Link(_ context.Context, inForce, onTrial string, _ time.Duration) error {
+	l[inForce] = onTrial
+	return nil
+}
+
+func (l linking) Linked(_ context.Context, inForce string) (string, error) { return l[inForce], nil }
+
+// Another instance finds the receipt of the trial unless a settlement has ended it here.
+func TestReceiptsAreLinkedUntilTheyAreSettled(t *testing.T) {
+	for name, c := range map[string]struct {
+		waiting []*settlement
+		linked  bool
+	}{
+		"nothing waits":               {nil, true},
+		"a renewal waits":             {[]*settlement{{renews: true}}, true},
+		"a settlement waits":          {[]*settlement{{}}, false},
+		"a renewal, and a settlement": {[]*settlement{{renews: true}, {}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			counters := memory.New(memory.Options{})
+			defer counters.Close()
+			links := make(linking)
+			tried := Start(Options{Set: new(rules.Set), Counters: counters, Links: links})
+			defer tried.Close()
+			r := &tried.receipts
+			r.expect("of the rules in force")
+			for _, s := range c.waiting {
+				s.Receipt = "of the rules in force"
+				tried.settle(&s.Settlement, s.renews)
+			}
+			r.link(tried, "of the rules in force", "of the trial")
+			if linked := links["of the rules in force"] == "of the trial"; linked != c.linked {
+				t.Errorf("linked: %v; want %v", linked, c.linked)
+			}
+		})
 	}
 }
