@@ -45,7 +45,7 @@ var (
 		Holds: "of 1.5 µs for the token in a decision, its digest takes 0.8, to read its header and cut it 0.5, and to find it among those remembered 0.2. The rest are 272 bytes more for the garbage collector, and vary most between rounds.",
 	}
 	memoryOfLists = &report.Reason{
-		Holds: "a list of ten million entries and a table of a million rows do not fit the caches. A look-up of a row waits for memory twice, for the place of the key and for the key, 165 ns each.",
+		Holds: "a list of ten million entries and a table of a million rows do not fit the caches. A look-up of a row waits for memory twice, for the place of the key and for the key, 165 ns each on a calm machine.",
 		Tried: "key and row side by side (270 to 330 ns a row instead of 330 to 440, for more code than that is worth), and huge pages (no difference).",
 	}
 	sharedProcessors = &report.Reason{
@@ -53,15 +53,14 @@ var (
 		Tried: "pauses after each answer, and while an error looks for names: 4 and 9 ms instead of 0.7 and 1.1 s on one processor.",
 	}
 	libraries = &report.Reason{
-		Holds: "half of the CPU of a start initializes libraries: descriptors of protobuf, patterns of the validator, metrics. Of the memory 20 MB are the program itself.",
-		Tried: "leaving methods that nothing calls out of the program: 24.4 MiB resident instead of 29.7.",
+		Holds: "half of the CPU of a start initializes libraries: descriptors of protobuf, patterns of the validator, metrics. Of the memory 20 MB are the program itself, which leaves out methods that nothing calls: with them 29.7 MiB were resident instead of 24.4.",
 	}
 	features = &report.Reason{
-		Holds: "of 4,700 more instructions of a call of the rate limit service, metering frames has 760, the engine 670, the door 610, metrics 390, the service 380, the heaviest identities 370, parameters 300, reading and writing 290.",
-		Tried: "shorter reading of frames and writing of answers, 1 to 6 % of the instructions of a call, is in the figure. CPU times of neighboring turns vary by more; bench/earlier.sh counts instructions.",
+		Holds: "a call of the rate limit service in process has 4,700 more instructions. Of them metering frames has 760, the engine 670, the door 610, metrics 390, the service 380, the heaviest identities 370, parameters 300, reading and writing 290.",
+		Tried: "shorter reading of frames and writing of answers, 1 to 6 % of the instructions of a call, which these figures include. CPU times of neighboring turns vary by more; bench/earlier.sh counts instructions.",
 	}
 	noisyRedis = &report.Reason{
-		Holds: "by callgrind Redis needs 0.85 of the instructions, which do not depend on the machine; CPU times of neighboring turns differ by up to a half.",
+		Holds: "by callgrind Redis needs 0.84 of the instructions, which do not depend on the machine; CPU times of neighboring turns differ by up to a half.",
 	}
 	difference = &report.Reason{
 		Holds: "it is the difference of two decisions of 1 to 2 µs each, whose rounds vary by several times the bound.",

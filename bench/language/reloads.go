@@ -75,7 +75,7 @@ func (r *run) reloads(ctx context.Context, s *report.Section) error {
 	if err := errors.Join(os.WriteFile(path, few, 0o600), writeList(list+"0", 0, r.entries), writeList(list+"1", 1, r.entries)); err != nil {
 		return err
 	}
-	ratio, err = compare(ctx, e, &s.Tables[0], fmt.Sprintf("a word list of %d integers, replaced as soon as it is loaded", r.entries), r.others, func(n int) error {
+	ratio, err = compare(ctx, e, &s.Tables[0], fmt.Sprintf("a word list of %d integers, replaced each second if it is loaded", r.entries), r.others, func(n int) error {
 		return errors.Join(os.Link(list+strconv.Itoa(n%2), list+"~"), os.Rename(list+"~", list))
 	})
 	r.Figure("a long word list is replaced all the time, p99 relative to none", &ratio)
@@ -140,7 +140,7 @@ type latencies struct {
 	p50, p99, max time.Duration
 }
 
-// load runs callers for some time, calls disturb at intervals, and continues until the
+// load runs callers for some time, calls disturb at once and at intervals, and continues until the
 // last change is active.
 func load(ctx context.Context, e *engine.Engine, disturb func() error, active func() bool) (latencies, error) {
 	ctx, stop := context.WithTimeout(ctx, patience)
@@ -165,23 +165,23 @@ func load(ctx context.Context, e *engine.Engine, disturb func() error, active fu
 	return latencies{all[len(all)/2], all[len(all)*99/100], all[len(all)-1]}, nil
 }
 
-// runDisturbance calls disturb at intervals for the duration of one load, and waits
+// runDisturbance calls disturb at once and at intervals for the duration of one load, and waits
 // until the last change is active.
 func runDisturbance(ctx context.Context, disturb func() error, active func() bool) error {
 	interval := time.NewTicker(every)
 	defer interval.Stop()
 	for begin := time.Now(); ; {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("no new rules became active in %v", patience)
-		case <-interval.C:
-		}
 		if time.Since(begin) < span {
 			if err := disturb(); err != nil {
 				return err
 			}
 		} else if active() {
 			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("no new rules became active in %v", patience)
+		case <-interval.C:
 		}
 	}
 }

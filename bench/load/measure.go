@@ -28,7 +28,7 @@ type subject struct {
 // section compares subjects under one load.
 type section struct {
 	name     string
-	promised bool // a goal or a page refers to its ratios, so that they get more rounds
+	promised bool // a goal is about its ratios, so that they get more rounds
 	traffic  traffic.Kind
 	load     load
 	subjects []*subject // ratios are relative to the first

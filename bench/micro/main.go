@@ -72,25 +72,33 @@ func run(ctx context.Context, options *report.Options) error {
 	if err != nil {
 		return err
 	}
-	for range compared {
-		round, err := benchmarks(ctx, dir, comparedNames, "100ms", 1, comparedPackages)
-		if err != nil {
-			return err
-		}
-		output = append(output, round...)
-	}
 	list, err := parse(output, chosen)
 	if err != nil {
 		return err
 	}
+	if len(list) == 0 {
+		return fmt.Errorf("no chosen benchmark in:\n%s", output)
+	}
+	var turns []byte
+	for range compared {
+		round, err := benchmarks(ctx, dir, comparedNames, comparedSpan, 1, comparedPackages)
+		if err != nil {
+			return err
+		}
+		turns = append(turns, round...)
+	}
+	inTurns, err := parse(turns, chosen)
+	if err != nil {
+		return err
+	}
 	p := options.Begin()
-	p.Chapter("Go benchmarks", fmt.Sprintf("Medians of %d runs of %s.", rounds, span))
+	p.Chapter("Go benchmarks", fmt.Sprintf("Medians of %d runs of %s. Those that goals are about run %d times for %s, in turns, for the goals.", rounds, span, compared, comparedSpan))
 	t := report.Table{Columns: []string{"benchmark", "ns", "bytes", "allocations"}}
 	for _, b := range list {
 		t.Rows = append(t.Rows, []string{b.name, b.median("ns/op"), b.median("B/op"), b.median("allocs/op")})
 	}
 	p.Add(report.Section{Name: "Benchmarks of packages", Tables: []report.Table{t}})
-	if err := compare(p, list, chosen); err != nil {
+	if err := compare(p, inTurns, chosen); err != nil {
 		return err
 	}
 	return options.End(p)
@@ -120,8 +128,11 @@ func benchmarks(ctx context.Context, dir, names, span string, rounds int, of []s
 	return output, nil
 }
 
-// The benchmarks that compare refers to. They take turns, because the machine's speed changes.
-const comparedNames = "^(DecideWithExceptions|Decided|TenGlobs|Users)$/^(0|100000|usual|a_user_by_a_remembered_token|a_user_by_header|a_digest_of_the_token)$"
+// The benchmarks that compare refers to take turns, because the machine's speed changes.
+const (
+	comparedNames = "^(DecideWithExceptions|Decided|TenGlobs|Users)$/^(0|100000|usual|a_user_by_a_remembered_token|a_user_by_header|a_digest_of_the_token)$"
+	comparedSpan  = "100ms"
+)
 
 var comparedPackages = []string{"./engine", "./internal/metrics", "./rules", "./bench/allocations"}
 
@@ -205,9 +216,6 @@ func parse(output []byte, chosen *regexp.Regexp) (list []*benchmark, err error) 
 			}
 			b.figures[fields[i+1]] = append(b.figures[fields[i+1]], n)
 		}
-	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("no figures in:\n%s", output)
 	}
 	return list, nil
 }

@@ -93,7 +93,7 @@ func Compose(r *Run, goals []Goal, parts []*Part, earlier []*Page) (string, erro
 	if peers := peerTables(r, figures, earlier); peers != nil {
 		front = append(front, Section{
 			Name: PeerSection, Chapter: true, Tables: peers,
-			Text: "Ratios of medians of the rounds, in the last run and in all full ones that are kept, which are listed\nbelow: such a ratio depends on the machine.",
+			Text: "Medians of the rounds' ratios, in the last run and in all full ones that are kept, which are listed\nbelow: such a ratio depends on the machine.",
 		})
 	}
 	var b strings.Builder
@@ -114,8 +114,9 @@ const preface = `# Measurements
 ` + "`make bench`" + ` writes this report, and keeps those before it in the folder docs/reports/bench.
 [performance.md](../performance.md) explains what is measured, and how to repeat it.
 Figures are medians. Ratios are taken round by round between neighboring turns of one run; a
-pair in parentheses is the least and the greatest of them. CPU is the time of all processors,
-user and system.
+pair in parentheses is the least and the greatest of them. A ratio of two sections divides their
+medians, and its pair has the least and the greatest that their turns allow. CPU is the time of
+all processors, user and system.
 `
 
 // peerTables returns the ratios to another program, with their range in all kept reports, and

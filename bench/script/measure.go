@@ -26,27 +26,39 @@ func (o *options) measure(ctx context.Context, stage *e2e.Stage, dir string, bin
 	if o.instructions {
 		return o.count(ctx, stage, versions)
 	}
-	t := o.table("Redis CPU µs per decision")
-	own := map[string][]float64{}
-	var dearer []string
-	for i := range scenes {
-		name := scenes[i].name()
-		list := recorded(versions, name)
-		if list == nil {
-			continue
-		}
-		costs := make([][]float64, len(versions))
-		for range o.rounds {
+	// All scenes take turns, because figures compare one with another, too.
+	costs := map[string][][]float64{}
+	for range o.rounds {
+		for i := range scenes {
+			name := scenes[i].name()
+			list := recorded(versions, name)
+			if list == nil {
+				continue
+			}
+			if costs[name] == nil {
+				costs[name] = make([][]float64, len(versions))
+			}
 			for j, v := range versions {
 				cost, err := v.player.turn(list[j], o.passes)
 				if err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}
-				costs[j] = append(costs[j], cost)
+				costs[name][j] = append(costs[name][j], cost)
 			}
 		}
-		own[name] = costs[len(costs)-1]
-		dearer = append(dearer, row(t, name, "%.1f", costs)...)
+	}
+	t := o.table("Redis CPU µs per decision")
+	var dearer []string
+	for i := range scenes {
+		if name := scenes[i].name(); costs[name] != nil {
+			dearer = append(dearer, row(t, name, "%.1f", costs[name])...)
+		}
+	}
+	own := func(scene string) []float64 {
+		if all := costs[scene]; all != nil {
+			return all[len(all)-1]
+		}
+		return nil
 	}
 	p := o.report.Begin()
 	p.Chapter("The script in Redis", fmt.Sprintf("A redis-server alone replays script calls of %d decisions, %d rounds.", o.batch, o.rounds))
@@ -54,7 +66,7 @@ func (o *options) measure(ctx context.Context, stage *e2e.Stage, dir string, bin
 	for _, one := range []struct{ scene, relative string }{
 		{traffic.FourOfOne.Name, traffic.Four.Name}, {traffic.EightOfOne.Name, traffic.Four.Name},
 	} {
-		ratio := stats.Ratios(own[one.scene], own[one.relative])
+		ratio := stats.Ratios(own(one.scene), own(one.relative))
 		p.Figure("Redis alone, "+one.scene+", CPU relative to "+one.relative, &ratio)
 	}
 	printDearer(dearer)
