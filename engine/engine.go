@@ -162,8 +162,7 @@ func (v *evaluation) begin(e *Engine, c *Call) (*Decision, error) {
 		if !rs.IsParsed() {
 			return nil, invalid("the rule set was not made by rules.Parse")
 		}
-		// Further inputs would keep a former generation in
-		// memory.
+		// Inputs beyond those of this call would keep the former generation in memory.
 		*v = evaluation{rules: rs}
 	}
 	v.door = e.policies[c.Door]

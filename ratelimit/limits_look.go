@@ -22,7 +22,7 @@ func (l *look) Match(_ int, m *rules.Matches) { m.List = append(m.List[:0], l.ma
 func (l *look) Conclude(*engine.Decision) {}
 
 // Look returns the limit of a descriptor and the state of its counter. It counts
-// nothing, in statistics neither. The error is one of the store.
+// nothing, not even in the statistics. The error is one of the store.
 func (s *Limits) Look(ctx context.Context, domain string, entries []mapping.Entry) (*imported.Look, error) {
 	set := s.options.Current()
 	if set == nil {

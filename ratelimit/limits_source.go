@@ -24,7 +24,7 @@ type limitRules struct {
 // meet the set before, so its rules are kept, too.
 type setRules struct {
 	set    *envoylimits.Set
-	list   [][counting]*rules.Rule
+	list   [][ways]*rules.Rule
 	limits map[*rules.Rule]*envoylimits.Limit
 	before *setRules // without a predecessor of its own
 }
@@ -49,24 +49,27 @@ func (s *setRules) limit(r *rules.Rule) *envoylimits.Limit {
 	return nil
 }
 
-// The ways of counting.
+// way is how the hits of a limit count.
+type way uint8
+
+// The ways.
 const (
-	unlessRefused = iota // a refused weight counts nowhere
-	always               // whatever the verdict
-	charging             // always, and nothing is refused
-	counting
+	unlessRefused way = iota // a refused weight counts nowhere
+	always                   // whatever the verdict
+	charging                 // always, and nothing is refused
+	ways
 )
 
 // of returns the rule of a limit of a set.
-func (r *limitRules) of(set *envoylimits.Set, l *envoylimits.Limit, way int) *rules.Rule {
+func (r *limitRules) of(set *envoylimits.Set, l *envoylimits.Limit, as way) *rules.Rule {
 	if l.Number < 0 {
-		return r.compile(l, way)
+		return r.compile(l, as)
 	}
 	s := r.current.Load().find(set)
 	if s == nil {
 		s = r.load(set)
 	}
-	return s.list[l.Number][way]
+	return s.list[l.Number][as]
 }
 
 // load makes the rules of a set the current ones. Of several calls that are the first to meet a
@@ -88,11 +91,11 @@ func (r *limitRules) load(set *envoylimits.Set) *setRules {
 
 // compileSet returns the rules of a set.
 func (r *limitRules) compileSet(set *envoylimits.Set) *setRules {
-	s := &setRules{set: set, list: make([][counting]*rules.Rule, len(set.Limits())), limits: make(map[*rules.Rule]*envoylimits.Limit)}
+	s := &setRules{set: set, list: make([][ways]*rules.Rule, len(set.Limits())), limits: make(map[*rules.Rule]*envoylimits.Limit)}
 	for i, l := range set.Limits() {
-		for way := range s.list[i] {
-			s.list[i][way] = r.compile(l, way)
-			s.limits[s.list[i][way]] = l
+		for as := range s.list[i] {
+			s.list[i][as] = r.compile(l, way(as))
+			s.limits[s.list[i][as]] = l
 		}
 	}
 	return s
@@ -105,9 +108,9 @@ var (
 )
 
 // compile returns the rule of a limit.
-func (r *limitRules) compile(l *envoylimits.Limit, way int) *rules.Rule {
+func (r *limitRules) compile(l *envoylimits.Limit, as way) *rules.Rule {
 	rule := &rules.Rule{
-		Name: l.Path, Method: rules.Count, Unit: rules.Epoch, Overdraft: way != unlessRefused, Result: overLimit,
+		Name: l.Path, Method: rules.Count, Unit: rules.Epoch, Overdraft: as != unlessRefused, Result: overLimit,
 		Limits: rules.Limits{Time: l.Unit.Seconds(), Count: int64(l.Requests)},
 	}
 	if l.Number < 0 {
@@ -119,7 +122,7 @@ func (r *limitRules) compile(l *envoylimits.Limit, way int) *rules.Rule {
 	case r.options.Windows == imported.Sliding:
 		rule.Method, rule.Unit = rules.Leak, rules.Seconds
 	}
-	if way == charging || r.options.Shadow || r.options.Quota || l.Shadow || l.Quota {
+	if as == charging || r.options.Shadow || r.options.Quota || l.Shadow || l.Quota {
 		rule.Result = noted
 	}
 	return rule
@@ -127,14 +130,14 @@ func (r *limitRules) compile(l *envoylimits.Limit, way int) *rules.Rule {
 
 // rule returns the rule of a descriptor with a limit.
 func (c *limitCall) rule(a *applied) *rules.Rule {
-	way := unlessRefused
+	as := unlessRefused
 	switch {
 	case c.operating:
-		way = charging
+		as = charging
 	case a.counted > 0 && (a.ownHits || !c.limits.options.FreeRefusals):
-		way = always // a weight of 0 is a look, which fits as long as the limit is not exceeded
+		as = always // a weight of 0 is a look, which fits as long as the limit is not exceeded
 	}
-	return c.limits.rules.of(c.set, a.limit, way)
+	return c.limits.rules.of(c.set, a.limit, as)
 }
 
 // Match implements engine.Source.
@@ -161,7 +164,7 @@ func (c *limitCall) Conclude(d *engine.Decision) {
 		if a.banned = 0; d.Answers[k].Ban != nil {
 			a.banned = max(1, httptext.Seconds(d.Answers[k].Retry))
 		} else if a.limit != nil {
-			c.settle(a, &d.Answers[k])
+			c.record(a, &d.Answers[k])
 		}
 	}
 	if c.operating {
@@ -170,7 +173,7 @@ func (c *limitCall) Conclude(d *engine.Decision) {
 	c.over, c.concluded = c.isOver(), true
 	for k, i := range c.asked {
 		if a := &c.applied[i]; a.limit != nil && a.banned == 0 {
-			c.conclude(a, &d.Answers[k])
+			c.judge(a, &d.Answers[k])
 		}
 	}
 	d.Verdict, d.Refuser = rules.Allow, -1
@@ -182,8 +185,8 @@ func (c *limitCall) Conclude(d *engine.Decision) {
 	}
 }
 
-// conclude sets the verdict about a descriptor with a limit.
-func (c *limitCall) conclude(a *applied, to *engine.Answer) {
+// judge sets the verdict about a descriptor with a limit.
+func (c *limitCall) judge(a *applied, to *engine.Answer) {
 	to.Verdict = rules.Allow
 	switch {
 	case !a.over:
@@ -203,8 +206,8 @@ func (c *limitCall) conclude(a *applied, to *engine.Answer) {
 	}
 }
 
-// settle sets the result of a descriptor with a limit, and reports it.
-func (c *limitCall) settle(a *applied, from *engine.Answer) {
+// record sets the result of a descriptor with a limit, and reports it.
+func (c *limitCall) record(a *applied, from *engine.Answer) {
 	q := &from.Quota
 	a.reset = max(1, (q.ResetMS()+999)/1000)
 	switch {

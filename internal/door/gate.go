@@ -3,7 +3,7 @@
 // writes the decision, or the Fault if there is none, as an answer of its protocol.
 //
 // Code that concerns all doors belongs here: Gate.Map sees every request before its
-// parameters are used, Gate.Decide is the only caller of the engine, FaultOf decides
+// parameters are used, calls of gateways reach Engine.Decide by Gate.Decide alone, FaultOf decides
 // what clients receive when there is no decision, and Question bounds the memory that
 // a door keeps between calls. The bounds on parameters are in internal/mapping; the
 // headers and problem documents of answers are in engine. The doors on gRPC share

@@ -381,7 +381,7 @@ func (p *Plan) Validate() error {
 	return nil
 }
 
-// The largest thresholds. Rule files allow less; both stores compute exactly up
+// The largest thresholds. Rule files allow less; all stores compute exactly up
 // to these.
 const (
 	maxReturn = 1<<31 - 1

@@ -62,7 +62,7 @@ type Found struct {
 	Rules []Rule `json:"rules"`
 }
 
-// Rule are the differences of one rule.
+// Rule has the differences of one rule.
 type Rule struct {
 	Rule int64  `json:"rule"` // its number; 0 for refusals without a rule
 	Name string `json:"name"`

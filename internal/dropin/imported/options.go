@@ -1,8 +1,7 @@
 // Package imported has the options of the door of limits that were imported from
-// envoyproxy/ratelimit: the limits, the store that counts their hits, the statistics
-// that receive the events, and how the door answers. Package ratelimit has the door
-// itself, ratelimit.Limits. The options are separate from it because they name the
-// store and the limits, which no package outside internal does.
+// envoyproxy/ratelimit: the limits, the statistics that receive the events, and how the
+// door answers. Package ratelimit has the door itself, ratelimit.Limits. The options are
+// separate from it because they name the limits, which no package outside internal does.
 package imported
 
 import (

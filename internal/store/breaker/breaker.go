@@ -27,8 +27,8 @@ const (
 
 // Breaker opens in two cases: after MaxFailures round trips in a row without an answer,
 // and when half of the calls within span failed, which must be at least MaxFailures calls
-// in at least minTrips round trips. A round trip counts once, unless calls still fail by
-// it after span.
+// in at least minTrips round trips. A round trip counts once, and again if
+// calls still fail because of it more than span after it was counted.
 //
 // While no call fails, a call costs one load of a flag that does not change.
 // The zero value is ready to use. It is safe for concurrent use.

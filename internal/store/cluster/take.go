@@ -72,8 +72,8 @@ func answeredOf(parts []*part) (answered, failed []*part) {
 }
 
 // takeParts carries out the parts of a take. One refusal refuses the take, also if
-// other parts did not answer: no answer of theirs could admit it. again reports that the
-// only rules that refused are rules that allow their sets, and that everything was given
+// other parts did not answer: no answer of theirs could admit it. again reports that
+// each rule that refused has a result that allows its set, and that everything was given
 // back; the caller then decides the take again.
 func (s *Store) takeParts(ctx context.Context, p *store.Plan, a *store.Answers, parts []*part) (again bool, err error) {
 	if p.Settles() {

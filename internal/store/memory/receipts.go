@@ -66,8 +66,8 @@ func (t *receipts) shard(receipt string) *receiptShard {
 	return &t.shards[(uint(receipt[1])*64+uint(receipt[2]))%shards]
 }
 
-// reserve takes a place for a receipt, which add or release ends, or returns false. It
-// drops receipts that have expired first.
+// reserve takes a place for a receipt, or returns false. It first drops receipts that have
+// expired. add uses the place, and release gives it back.
 func (t *receipts) reserve(now int64) bool {
 	if t.open.Add(1) <= t.most {
 		return true

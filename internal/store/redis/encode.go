@@ -168,8 +168,8 @@ func (c *Call) takes() bool { return c.op == store.Take || c.op == store.Complet
 // decides reports whether the verdict of a rule matters to the call.
 func (c *Call) decides() bool { return c.takes() || c.op == store.Browse || c.op == store.Complete }
 
-// sinceEpoch marks, as the milliseconds beyond the whole seconds of a rule's time, windows
-// that begin at whole multiples of that time.
+// sinceEpoch is added to the time of a rule, in ms, if its windows begin at multiples of that
+// time. Times are whole seconds, so that their last three digits are free.
 const sinceEpoch = 999
 
 // window returns the time of a rule in ms as lua/plan.lua describes it.

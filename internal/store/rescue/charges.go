@@ -55,11 +55,11 @@ func (s *Store) chargeSome(ctx context.Context) {
 }
 
 // next returns a plan that charges some of the debts, and those debts.
-func (d *debts) next() (*store.Plan, []lent) {
+func (d *debts) next() (*store.Plan, []borrowed) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	plan := &store.Plan{Op: store.Update}
-	var charged []lent
+	var charged []borrowed
 	for _, one := range d.entries {
 		if one.owed == 0 || plan.Zone != nil && plan.Zone != one.zone {
 			continue
@@ -70,7 +70,7 @@ func (d *debts) next() (*store.Plan, []lent) {
 		rule.Weight = one.sent
 		rule.Overdraft = rule.Overdraft || rule.Wait > 0 || rule.Marked // takes may have emptied the bucket further
 		plan.Zone = one.zone
-		charged = append(charged, lent{one, one.sent})
+		charged = append(charged, borrowed{one, one.sent})
 		plan.Sets = append(plan.Sets, store.Set{Rules: []store.Rule{rule}})
 		if len(charged) == maxCharges {
 			break
@@ -109,22 +109,22 @@ func (d *debts) forget() {
 
 // flight is a call on its way to Redis, or back, whose caller did not wait for its
 // answer. A process that is short of CPU may write it to its connection seconds later,
-// or too late to write it at all.
+// or never, because the time of the call has run out.
 type flight struct {
 	late store.Late
 	plan *store.Plan
-	list []lent
+	list []borrowed
 }
 
-// lent is the hits of a rule of a plan that are owed.
-type lent struct {
+// borrowed are the hits of a rule of a plan that are owed.
+type borrowed struct {
 	debt *debt
 	hits int64
 }
 
 // book adds the hits of a call to what is owed, by what is known of the call. It keeps
 // p if the call is late. It requires d.mu.
-func (d *debts) book(list []lent, attempt store.Attempt, p *store.Plan) {
+func (d *debts) book(list []borrowed, attempt store.Attempt, p *store.Plan) {
 	if len(list) == 0 {
 		return
 	}

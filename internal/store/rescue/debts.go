@@ -18,8 +18,9 @@ import (
 // admits. Redis usually counts a call that was sent (flight); the other hits are charged to
 // Redis in the background (charges.go). Until every answer of Redis includes a hit, Redis
 // must leave room for it: an admission stands only if as many hits remain as are owed. So
-// this instance never admits more than a limit whose state Redis reports, and the other
-// instances exceed it at most by these debts.
+// this instance never exceeds the limit that an answer of Redis reports, which is the one with
+// the least left, and the other instances exceed it at most by these debts. Other limits of the
+// call may be exceeded until their first charge.
 type debts struct {
 	size atomic.Int32 // entries, and calls that are about to add one
 
@@ -60,9 +61,9 @@ const (
 
 func (d *debt) total() int64 { return d.owed + d.sent + d.late + d.paid + d.older }
 
-// lends reports whether the local store may admit the plan at the expense of
-// Redis.
-func lends(p *store.Plan, attempt store.Attempt) bool {
+// borrows reports whether the local store may admit the plan, for hits that this
+// instance then owes to Redis.
+func borrows(p *store.Plan, attempt store.Attempt) bool {
 	if attempt.Health != store.Starved && attempt.Health != store.Failed || !takes(p) || p.Now != 0 {
 		return false
 	}
@@ -73,9 +74,9 @@ func lends(p *store.Plan, attempt store.Attempt) bool {
 
 func takes(p *store.Plan) bool { return p.Op == store.Take || p.Op == store.CompleteTake }
 
-// lend decides a take by the local store, and records the admitted hits as debts.
+// borrow decides a take by the local store, and records the admitted hits as debts.
 // Calls that were not sent must be charged.
-func (s *Store) lend(ctx context.Context, p *store.Plan, a *store.Answers, attempt store.Attempt) error {
+func (s *Store) borrow(ctx context.Context, p *store.Plan, a *store.Answers, attempt store.Attempt) error {
 	d := &s.debts
 	d.size.Add(1) // before the local store reads what Redis last reported: see Evaluate
 	defer d.size.Add(-1)
@@ -93,7 +94,7 @@ func (s *Store) lend(ctx context.Context, p *store.Plan, a *store.Answers, attem
 			return nil
 		}
 	}
-	var list []lent
+	var list []borrowed
 	for i := range p.Sets {
 		list = d.add(list, p, i, &a.Sets[i], allowed)
 	}
@@ -129,7 +130,7 @@ func records(set *store.Set, a *store.Answer, j int, allowed bool) bool {
 }
 
 // add appends what set i of a take counted to list.
-func (d *debts) add(list []lent, p *store.Plan, i int, a *store.Answer, allowed bool) []lent {
+func (d *debts) add(list []borrowed, p *store.Plan, i int, a *store.Answer, allowed bool) []borrowed {
 	set := &p.Sets[i]
 	for j := range set.Rules {
 		r := &set.Rules[j]
@@ -146,7 +147,7 @@ func (d *debts) add(list []lent, p *store.Plan, i int, a *store.Answer, allowed 
 		subject := one.rule.Subject
 		one.rule, one.zone = *r, p.Zone
 		one.rule.Subject = subject
-		list = append(list, lent{one, r.Weight})
+		list = append(list, borrowed{one, r.Weight})
 	}
 	return list
 }
@@ -189,7 +190,7 @@ func (s *Store) deduct(p *store.Plan, a *store.Answers) (changed bool) {
 		changed = true
 	}
 	if changed {
-		// Under the lock: a call that lends in between would not see this hit, and its own
+		// Under the lock: a call that borrows in between would not see this hit, and its own
 		// hit would be missing in what is seeded.
 		s.local.Seed(p, a)
 	}

@@ -148,9 +148,9 @@ func (h *seedHook) Seed(p *store.Plan, a *store.Answers) {
 	h.Store.Seed(p, a)
 }
 
-// TestNoCallLendsWhileAnAnswerIsCorrected has a call lend at the moment at which an answer
+// TestNoCallBorrowsWhileAnAnswerIsCorrected has a call borrow at the moment at which an answer
 // of Redis is seeded with what is owed, if it can: hits of both must be seen later.
-func TestNoCallLendsWhileAnAnswerIsCorrected(t *testing.T) {
+func TestNoCallBorrowsWhileAnAnswerIsCorrected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 10
 		redis := &fakeRedis{Store: memory.New(memory.Options{}), health: store.Answered}
@@ -371,8 +371,8 @@ func TestDebtsAreBounded(t *testing.T) {
 // rescue are not charged.
 func TestStrictRulesOweNothing(t *testing.T) {
 	p := &store.Plan{Op: store.Take, Sets: []store.Set{{Rules: []store.Rule{{Weight: 1}}}}}
-	if !lends(p, store.Attempt{Health: store.Starved}) {
-		t.Error("a plain rule lends nothing")
+	if !borrows(p, store.Attempt{Health: store.Starved}) {
+		t.Error("a plain rule borrows nothing")
 	}
 	for name, change := range map[string]func(*store.Plan, *store.Attempt){
 		"strict":          func(p *store.Plan, _ *store.Attempt) { p.Sets[0].Rules[0].Strict = true },
@@ -383,8 +383,8 @@ func TestStrictRulesOweNothing(t *testing.T) {
 		changed := store.Plan{Op: store.Take, Sets: []store.Set{{Rules: []store.Rule{{Weight: 1}}}}}
 		attempt := store.Attempt{Health: store.Starved}
 		change(&changed, &attempt)
-		if lends(&changed, attempt) {
-			t.Errorf("%s: it lends", name)
+		if borrows(&changed, attempt) {
+			t.Errorf("%s: it borrows", name)
 		}
 	}
 }

@@ -108,7 +108,7 @@ type Options struct {
 	Share float64
 	// MaxSettlements is the number of settlements that may wait while Redis is
 	// unreachable; 0 means DefaultMaxSettlements. OnDrop is called for each one beyond
-	// it, concurrently. It must return at once.
+	// it, concurrently. It must return at once, and may be nil.
 	MaxSettlements int
 	OnDrop         func()
 	// OnGiveUp is called with the last error of each settlement that has failed for a minute
@@ -180,7 +180,7 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 				s.breaker.Answered()
 				s.local.Seed(p, a)
 			}
-			// A call that lends announces itself before it reads what was seeded:
+			// A call that borrows announces itself before it reads what was seeded:
 			// either it sees this answer, or this call sees the debt.
 			if s.debts.size.Load() > 0 && s.deduct(p, a) {
 				s.leaveTurn(ctx, p, a)
@@ -191,8 +191,8 @@ func (s *Store) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) e
 			return err // an invalid plan, and a caller who has left, show nothing about Redis
 		}
 		s.judge(err, attempt, absences)
-		if now, _ := s.gate.load(); now == absences && lends(p, attempt) {
-			return s.lend(ctx, p, a, attempt)
+		if now, _ := s.gate.load(); now == absences && borrows(p, attempt) {
+			return s.borrow(ctx, p, a, attempt)
 		}
 	}
 	err := s.local.Evaluate(ctx, s.inProcess(p), a)
@@ -248,7 +248,7 @@ func (s *Store) State() State {
 	return s.state
 }
 
-// Close ends the probe.
+// Close ends the probe, charges and settlements, and waits for their ends.
 func (s *Store) Close() {
 	s.cancel()
 	<-s.ended

@@ -34,10 +34,10 @@
 --                  long it keeps a receipt, in ms, if 32 is; 64 marks an outcome rule;
 --                  then the share of the limit that may be leased, in thousandths, if
 --                  128 is; 256 marks what the rule refuses.
---                  The milliseconds of time beyond whole seconds name the windows:
---                  0 begin with their first hits, 999 at multiples of the time since
---                  the epoch, and any other number is the position, from 1, of the
---                  rule's calendar unit among the spans of the shape. A count rule
+--                  The last three digits of the time say how windows begin: 0 with
+--                  their first hits, 999 at multiples of the time since the epoch, and
+--                  any other number is the position, from 1, of the rule's calendar
+--                  unit among the spans of the shape. A count rule
 --                  with a calendar unit has no time beside it
 --            for each request:
 --              shape      the shape's number, from 1

@@ -155,9 +155,9 @@ end
 
 -- base: the window of today, and the second window.
 if used[BASE] then
-  -- Returns the number of the weight's hits that must fit into the second window,
-  -- the number that count there: those, and the hit that raises today's number to
-  -- base; and today's number.
+  -- Divides the hits of the weight. Returns the number of hits above the free ones, which
+  -- must fit into the second window; the number that the second window counts: these, and
+  -- the last free hit of the day; and today's number.
   local function split(s, r, now)
     local today, weight = now < s.closes and s.hits or 0, r.weight
     local free = today < r.size and r.size - today or 0
