@@ -63,6 +63,7 @@ var goals = []report.Goal{
 	report.AtMost("metrics of a decision with its rule", 100, 50),
 	report.AtMost("a condition with ten patterns", 1000, 300).Because(tenPatterns),
 	report.AtMost("a remembered token, more than a header and a digest of the token", 1000, 300).Because(remembering),
+	report.AtMost("a mark, more than a decision without one", 1000, 300),
 
 	report.AtMost("an instance with ten rules, start to first decision", 25, 19).Because(libraries),
 	report.AtMost("an instance with ten rules, resident memory", 28, 25).Because(libraries),

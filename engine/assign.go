@@ -38,7 +38,8 @@ type Usage struct {
 	Leave bool
 }
 
-// AssignmentKind is what a gateway is to do with the requests of a bucket.
+// AssignmentKind is what a gateway is to do with the requests of a bucket. For koalagate's own
+// programs, may change.
 type AssignmentKind uint8
 
 // The kinds.
@@ -64,7 +65,7 @@ func (k AssignmentKind) String() string {
 	return "unknown"
 }
 
-// Assignment answers a Usage.
+// Assignment answers a Usage. For koalagate's own programs, may change.
 type Assignment struct {
 	Kind AssignmentKind
 	// Burst, Tokens and Seconds are the share that AssignShare gives. For AssignKeep and
@@ -87,7 +88,7 @@ type Assignment struct {
 }
 
 // Basis is what the kinds of assignments depend on besides counters and the time: if it is equal to
-// an earlier one, nothing else has changed.
+// an earlier one, nothing else has changed. For koalagate's own programs, may change.
 type Basis struct {
 	rules      *rules.Set
 	exceptions *exceptionBook

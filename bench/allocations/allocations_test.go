@@ -115,7 +115,7 @@ func TestAllocationsPerDecision(t *testing.T) {
 		fmt.Fprintf(&text, "%s: %.0f\n", name, got)
 		compare(t, name, got, want)
 	}
-	compareTokens(t, &text, want)
+	compareAdded(t, &text, want)
 	const batched = "Redis, store, a call of 64 at once"
 	got := math.Round(measureConcurrent(t))
 	fmt.Fprintf(&text, "%s: %.0f\n", batched, got)

@@ -30,10 +30,19 @@ rule : [count] [uid=+] [time=3600; count=1000000000] [result=2; return=1]
 2 : {"Err_no":10}
 `
 
+// variant is a rule file that begins with source, whose decisions are counted and measured.
+type variant struct{ name, source string }
+
 // users are the ways in which a request says who its user is.
-var users = []struct{ name, source string }{
+var users = []variant{
 	{"a user by header", "[params]\nuid : header X-User-Id\n[rules]"},
 	{"a user by a remembered token", "[tokens]\nmain : keys.json; issuer=i; audience=api\n[params]\nuid : jwt main sub\n[rules]\nrule : [direct] [jwt.main=invalid,expired] [] [result=2; return=2]"},
+}
+
+// marks are a rule that nothing exceeds, and one that marks every call but the first.
+var marks = []variant{
+	{"no mark", "[params]\nuid : header X-User-Id\n[rules]\nrule : [count] [uid=+] [time=60; count=1000000000] [result=2; return=2]"},
+	{"a mark", "[params]\nuid : header X-User-Id\n[rules]\nrule : [count] [uid=+] [time=60; count=1] [result=2; return=2; mark=near]"},
 }
 
 // newToken returns the text of a JWK set and a token of it.
@@ -79,24 +88,26 @@ func callOf(t testing.TB, source string, keys []byte, token string) func() bool 
 	})
 }
 
-// maxTokenAllocations is what a remembered token may add to a decision.
-const maxTokenAllocations = 2
+// maxAdded is the number of allocations that a remembered token, or a mark, may add to a decision.
+const maxAdded = 2
 
-// compareTokens adds the allocations of decisions about the user of a header and of a remembered
-// token to text, and compares them with the recorded ones.
-func compareTokens(t *testing.T, text *strings.Builder, want map[string]string) {
+// compareAdded adds the allocations of decisions with and without a remembered token or a mark to
+// text, and compares them with the recorded ones.
+func compareAdded(t *testing.T, text *strings.Builder, want map[string]string) {
 	t.Helper()
 	keys, token := newToken(t)
-	var counts []float64
-	for _, u := range users {
-		name := "in process, nginx, " + u.name
-		got := measure(t, name, callOf(t, u.source, keys, token), true)
-		fmt.Fprintf(text, "%s: %.0f\n", name, got)
-		compare(t, name, got, want)
-		counts = append(counts, got)
-	}
-	if counts[1] > counts[0]+maxTokenAllocations {
-		t.Errorf("%.0f allocations with a remembered token, and %.0f with a header; want at most %d more, whatever is recorded", counts[1], counts[0], maxTokenAllocations)
+	for _, pair := range [][]variant{users, marks} {
+		var counts []float64
+		for _, v := range pair {
+			name := "in process, nginx, " + v.name
+			got := measure(t, name, callOf(t, v.source, keys, token), true)
+			fmt.Fprintf(text, "%s: %.0f\n", name, got)
+			compare(t, name, got, want)
+			counts = append(counts, got)
+		}
+		if counts[1] > counts[0]+maxAdded {
+			t.Errorf("%.0f allocations with %s, and %.0f with %s; want at most %d more, whatever is recorded", counts[1], pair[1].name, counts[0], pair[0].name, maxAdded)
+		}
 	}
 }
 
@@ -104,9 +115,25 @@ func compareTokens(t *testing.T, text *strings.Builder, want map[string]string) 
 // remembered, and the SHA-256 of that token.
 func BenchmarkUsers(b *testing.B) {
 	keys, token := newToken(b)
-	for _, u := range users {
-		b.Run(u.name, func(b *testing.B) {
-			call := callOf(b, u.source, keys, token)
+	runVariants(b, users, keys, token)
+	b.Run("a digest of the token", func(b *testing.B) {
+		for b.Loop() {
+			_ = sha256.Sum256([]byte(token))
+		}
+	})
+}
+
+// BenchmarkMarks measures a decision in process that a rule marks, and one that none marks.
+func BenchmarkMarks(b *testing.B) {
+	keys, token := newToken(b)
+	runVariants(b, marks, keys, token)
+}
+
+func runVariants(b *testing.B, list []variant, keys []byte, token string) {
+	b.Helper()
+	for _, v := range list {
+		b.Run(v.name, func(b *testing.B) {
+			call := callOf(b, v.source, keys, token)
 			b.ReportAllocs()
 			for b.Loop() {
 				if !call() {
@@ -115,9 +142,4 @@ func BenchmarkUsers(b *testing.B) {
 			}
 		})
 	}
-	b.Run("a digest of the token", func(b *testing.B) {
-		for b.Loop() {
-			_ = sha256.Sum256([]byte(token))
-		}
-	})
 }

@@ -130,7 +130,7 @@ func benchmarks(ctx context.Context, dir, names, span string, rounds int, of []s
 
 // The benchmarks that compare refers to take turns, because the machine's speed changes.
 const (
-	comparedNames = "^(DecideWithExceptions|Decided|TenGlobs|Users)$/^(0|100000|usual|a_user_by_a_remembered_token|a_user_by_header|a_digest_of_the_token)$"
+	comparedNames = "^(DecideWithExceptions|Decided|TenGlobs|Users|Marks)$/^(0|100000|usual|a_user_by_a_remembered_token|a_user_by_header|a_digest_of_the_token|no_mark|a_mark)$"
 	comparedSpan  = "100ms"
 )
 
@@ -183,6 +183,7 @@ func compare(p *report.Part, list []*benchmark, chosen *regexp.Regexp) (missing 
 	p.FigureIn(" ns", "a condition with ten patterns", &globs)
 	p.FigureIn(" ns", "a remembered token, more than a header and a digest of the token",
 		more("bench/allocations Users/a_user_by_a_remembered_token", "bench/allocations Users/a_user_by_header", "bench/allocations Users/a_digest_of_the_token"))
+	p.FigureIn(" ns", "a mark, more than a decision without one", more("bench/allocations Marks/a_mark", "bench/allocations Marks/no_mark"))
 	return missing
 }
 

@@ -70,7 +70,7 @@ func namesNone(t *testing.T, folder, path string) {
 // The doors and their front are for the service, and say so. They may name internal
 // packages, but not the stores.
 func TestDoorsPromiseNothingAndNameNoStore(t *testing.T) {
-	for _, folder := range []string{"extauthz", "ratelimit", "nginx", "koala", "envoy"} {
+	for _, folder := range []string{"extauthz", "ratelimit", "nginx", "koala", "rlqs", "envoy"} {
 		text, err := os.ReadFile(filepath.Join(folder, "server.go"))
 		if err != nil || !strings.Contains(string(text), "its API may change in any release") {
 			t.Errorf("%s: %v; want the package comment to say what is promised", folder, err)
@@ -107,7 +107,7 @@ const ownMark = "For koalagate's own programs, may change."
 
 // ownParts are the functions, methods, fields and types with the mark.
 var ownParts = []string{
-	"engine.Call.RefuseExcess", "engine.Call.Unobserved", "engine.Counter",
+	"engine.Assignment", "engine.AssignmentKind", "engine.Basis", "engine.Call.RefuseExcess", "engine.Call.Unobserved", "engine.Counter",
 	"engine.Decision.Single", "engine.Engine.Assign", "engine.Engine.Basis", "engine.Engine.Counters", "engine.Engine.ResetCounter", "engine.Lent",
 	"engine.ObserveMatches", "engine.ObserveReports", "engine.ObserveSettlements", "engine.ObserveTooManyWaiting",
 	"engine.Problem", "engine.ProblemOf", "engine.Usage", "engine.ValidReceipt", "engine.WaitLimit",
