@@ -15,12 +15,12 @@ trap 'rm -f "$report" "$table" "$toxic_report" "$toxic_table"' EXIT
 failed=0
 
 # show COMMAND…: runs a command, and writes it with its output into the report,
-# without progress lines, lines of passed subtests and temporary folders.
+# without progress lines, lines of passed subtests, temporary folders and the path of the tree.
 show() {
   local begin=$SECONDS word=passed
   echo "## $*"
   printf '\n## %s\n\n~~~\n' "$*" >>"$report"
-  if ! "$@" 2>&1 | tee -a /dev/stderr | sed -E '/^(=== |fuzz: elapsed|redis: )|^ +--- PASS/d; s,/tmp/[A-Za-z]+[0-9]+/[0-9]{3}/,,g' >>"$report"; then
+  if ! "$@" 2>&1 | tee -a /dev/stderr | sed -E '/^(=== |fuzz: elapsed|redis: )|^ +--- PASS/d; s,/tmp/[A-Za-z]+[0-9]+/[0-9]{3}/,,g; s,'"$PWD"'/,,g' >>"$report"; then
     word=FAILED failed=1
   fi
   echo '~~~' >>"$report"
