@@ -162,7 +162,7 @@ func (v *evaluation) begin(e *Engine, c *Call) (*Decision, error) {
 		if !rs.IsParsed() {
 			return nil, invalid("the rule set was not made by rules.Parse")
 		}
-		// Inputs beyond those of this call would keep the former generation in memory.
+		// Inputs of earlier calls refer to the former rules, and would keep them in memory.
 		*v = evaluation{rules: rs}
 	}
 	v.door = e.policies[c.Door]

@@ -187,7 +187,7 @@ func TestManyExceptions(t *testing.T) {
 	}
 }
 
-// Exceptions that are added one by one apply like those that are set together.
+// PrepareMore adds an exception, which then applies as if Set had set it with the others.
 func TestAddedExceptions(t *testing.T) {
 	set, list := exceptionSet(t), new(engine.Exceptions)
 	list.SetClock(func() int64 { return now })

@@ -12,7 +12,7 @@ import (
 type passed struct {
 	list  []engine.Exception
 	fresh []engine.Exception // of list, which were not resolved before
-	added bool               // the engine keeps those that it has, too
+	added bool               // use adds list to the exceptions of the engine, instead of replacing them
 	use   func()             // by the engine
 }
 
@@ -31,7 +31,7 @@ func pausing(ctx context.Context) (pause func()) {
 type view struct {
 	set      *rules.Set // nil for none yet
 	ordered  []*Exception
-	added    []*Exception                // if ordered has these beside the current ones; nil after any other change
+	added    []*Exception                // the new exceptions of ordered, if nothing else has changed; else nil
 	resolved map[string]engine.Exception // by ID; what is missing is resolved anew
 	ready    *passed                     // nil if it must be made
 }

@@ -41,12 +41,18 @@ type receipt struct {
 // out, so only the last one waits, and nothing follows a settlement.
 func (r *receipt) wait(s *settlement) {
 	switch n := len(r.waiting); {
-	case n > 0 && !r.waiting[n-1].renews:
+	case r.settles():
 	case n > 0 && s.renews:
 		r.waiting[n-1] = s
 	default:
 		r.waiting = append(r.waiting, s)
 	}
+}
+
+// settles reports whether a settlement waits, which ends the receipt.
+func (r *receipt) settles() bool {
+	n := len(r.waiting)
+	return n > 0 && !r.waiting[n-1].renews
 }
 
 // expect notes that the trial will decide a call with this receipt, "" for none.
@@ -84,12 +90,14 @@ func (r *receipts) link(t *Trial, inForce, own string) {
 	}
 	r.mu.Lock()
 	var waiting []*settlement
+	settles := false
 	if one := r.open[inForce]; one != nil {
+		settles = one.settles()
 		one.decided, one.own, waiting = true, own, one.waiting
 		one.waiting = nil
 	}
 	r.mu.Unlock()
-	if own != "" && r.links != nil && (len(waiting) == 0 || waiting[len(waiting)-1].renews) {
+	if own != "" && r.links != nil && !settles {
 		// Another instance may receive the settlement.
 		if err := r.links.Link(t.ctx, inForce, own, r.span); err != nil && t.ctx.Err() == nil {
 			t.dropped.Add(1)
