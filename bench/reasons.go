@@ -65,6 +65,9 @@ var (
 	importedLimits = &report.Reason{
 		Holds: "beside rules that count the same, in the same turns, the service takes 9 µs more of a call, and Redis 7. A request to Redis has 197 bytes instead of 146.",
 	}
+	receipts = &report.Reason{
+		Holds: "it sends 120 instead of 42 bytes to Redis, which writes one key more, with what a settlement has to know, and takes 35 µs instead of 19. The service takes 74 instead of 60.",
+	}
 	difference = &report.Reason{
 		Holds: "it is the difference of two decisions of 1 to 2 µs each, whose rounds vary by several times the bound.",
 	}
