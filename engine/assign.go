@@ -12,6 +12,11 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
+// AssignmentTime is how long an assignment lasts: the 5 s between reports of Envoy's quota filter,
+// and a report that finds another instance after the end of this one. For koalagate's own
+// programs, may change.
+const AssignmentTime = 7 * time.Second
+
 // Usage is what a gateway that decides by itself has used of its share of limits: a report
 // about one bucket, or without Reported an occasion between reports to change the share. For
 // koalagate's own programs, may change.

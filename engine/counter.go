@@ -95,7 +95,7 @@ func (e *Engine) lent(ctx context.Context, by *rules.Rule, r *store.Rule, zone *
 	if !ok || by.Unassignable() != "" || r.Unassignable() != "" {
 		return Lent{}, nil
 	}
-	a, err := assigner.Assign(ctx, &store.Usage{Zone: zone, Rules: []store.Rule{*r}, Look: true})
+	a, err := assigner.Assign(ctx, &store.Usage{Zone: zone, Rules: []store.Rule{*r}, Lasts: AssignmentTime.Milliseconds(), Look: true})
 	return Lent{a.Holders, a.Lent, a.Limit}, err
 }
 

@@ -13,9 +13,6 @@ import (
 
 // The times of the protocol.
 const (
-	// lasts is how long an assignment lasts: the 5 s between reports, and a report that finds
-	// another instance after the end of this one.
-	lasts = 7 * time.Second
 	// onTheWay is how much longer the store reserves a share.
 	onTheWay = 500 * time.Millisecond
 	// renewal is the rest of a blanket rule's time in which it is renewed at a report, and
@@ -91,7 +88,7 @@ func (b *bucket) has(now time.Time, rest time.Duration) bool {
 // usage returns the usage of the bucket since the last one.
 func (b *bucket) usage(t *stream, now time.Time) engine.Usage {
 	return engine.Usage{
-		Holder: string(b.holder[:]), Stream: t.nonce, Returns: b.returns, Lasts: lasts,
+		Holder: string(b.holder[:]), Stream: t.nonce, Returns: b.returns, Lasts: engine.AssignmentTime,
 		Reported: b.reported, Allowed: b.allowed, Denied: b.denied, Foreign: b.strange, Elapsed: b.elapsed,
 		// A blanket rule and the end of a share have emptied Envoy's bucket.
 		Fresh: b.kind != engine.AssignShare && !now.Before(b.quiet) || b.kind == engine.AssignShare && !b.has(now, b.margin()),
@@ -154,7 +151,7 @@ func (b *bucket) take(s *Server, a *engine.Assignment, now time.Time, reported b
 			return
 		}
 		// Without anything, Envoy might let all requests pass.
-		a.Kind, a.Lasts = engine.AssignDeny, lasts
+		a.Kind, a.Lasts = engine.AssignDeny, engine.AssignmentTime
 	case engine.AssignAllow, engine.AssignDeny:
 		rest := nearlyOver
 		if reported {

@@ -178,7 +178,7 @@ func (t *stream) add(id string, u *usage, now time.Time) *bucket {
 	b.entries, _ = readID([]byte(id)) // appendID wrote it
 	b.holder = t.holderOf(cmp.Or(t.identity, t.nonce), id)
 	if u.elapsed >= 1 {
-		b.returns, b.strange, b.quiet = true, t.identity == "", now.Add(lasts+onTheWay)
+		b.returns, b.strange, b.quiet = true, t.identity == "", now.Add(engine.AssignmentTime+onTheWay)
 	}
 	t.mu.Lock()
 	t.buckets[id] = b

@@ -79,7 +79,8 @@ type Usage struct {
 	Leave bool
 
 	// Look changes nothing, and gets what all holders have of the only counter: Lent,
-	// Limit and Holders of the assignment, 0 without holders. Holder and Lasts do not matter.
+	// Limit and Holders of the assignment, 0 without holders. Holder does not matter; Limit of a
+	// window is for assignments that last as long as Lasts.
 	Look bool
 }
 

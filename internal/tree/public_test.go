@@ -105,9 +105,9 @@ func internalImports(t *testing.T, file *ast.File, within string) map[string]boo
 // programs are promised nothing about it.
 const ownMark = "For koalagate's own programs, may change."
 
-// ownParts are the functions, methods, fields and types with the mark.
+// ownParts are what has the mark.
 var ownParts = []string{
-	"engine.Assignment", "engine.AssignmentKind", "engine.Basis", "engine.Call.RefuseExcess", "engine.Call.Unobserved", "engine.Counter",
+	"engine.Assignment", "engine.AssignmentKind", "engine.AssignmentTime", "engine.Basis", "engine.Call.RefuseExcess", "engine.Call.Unobserved", "engine.Counter",
 	"engine.Decision.Single", "engine.Engine.Assign", "engine.Engine.Basis", "engine.Engine.Counters", "engine.Engine.ResetCounter", "engine.Lent",
 	"engine.ObserveMatches", "engine.ObserveReports", "engine.ObserveSettlements", "engine.ObserveTooManyWaiting",
 	"engine.Problem", "engine.ProblemOf", "engine.Usage", "engine.ValidReceipt", "engine.WaitLimit",
@@ -145,7 +145,7 @@ func TestOwnPartsAreMarked(t *testing.T) {
 }
 
 // docsOf returns the comments of what a file exports: functions as F, methods and fields as
-// T.F, and types.
+// T.F, types, constants and variables.
 func docsOf(file *ast.File) map[string]string {
 	docs := make(map[string]string)
 	ast.FileExports(file)
@@ -163,9 +163,14 @@ func docsOf(file *ast.File) map[string]string {
 			docs[name] = d.Doc.Text()
 		case *ast.GenDecl:
 			for _, spec := range d.Specs {
-				if s, ok := spec.(*ast.TypeSpec); ok {
+				switch s := spec.(type) {
+				case *ast.TypeSpec:
 					docs[s.Name.Name] = d.Doc.Text() + s.Doc.Text()
 					fieldDocs(docs, s)
+				case *ast.ValueSpec:
+					for _, name := range s.Names {
+						docs[name.Name] = d.Doc.Text() + s.Doc.Text()
+					}
 				}
 			}
 		}
