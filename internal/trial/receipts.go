@@ -11,7 +11,7 @@ import (
 // Links keep which receipt of the trial belongs to a receipt of the rules in force, so
 // that each instance can settle both.
 type Links interface {
-	// Link keeps a receipt of the trial for a time.
+	// Link keeps a receipt of the trial for a time, from now on.
 	Link(ctx context.Context, inForce, onTrial string, span time.Duration) error
 	// Linked returns the receipt of the trial, "" if there is none.
 	Linked(ctx context.Context, inForce string) (onTrial string, err error)
@@ -34,25 +34,15 @@ type receipts struct {
 type receipt struct {
 	decided bool
 	own     string        // of the trial; "" if it refused the call or has no part in it
-	waiting []*settlement // until it is decided: a renewal, a settlement, or both
+	waiting *settlement // until it is decided
 }
 
-// wait adds a settlement that waits. Renewals begin from the time at which they are carried
-// out, so only the last one waits, and nothing follows a settlement.
+// wait has a settlement wait until the receipt is decided, from when holds last: so a renewal
+// before it changes nothing, and nothing follows a settlement.
 func (r *receipt) wait(s *settlement) {
-	switch n := len(r.waiting); {
-	case r.settles():
-	case n > 0 && s.renews:
-		r.waiting[n-1] = s
-	default:
-		r.waiting = append(r.waiting, s)
+	if r.waiting == nil || r.waiting.renews {
+		r.waiting = s
 	}
-}
-
-// settles reports whether a settlement waits, which ends the receipt.
-func (r *receipt) settles() bool {
-	n := len(r.waiting)
-	return n > 0 && !r.waiting[n-1].renews
 }
 
 // expect notes that the trial will decide a call with this receipt, "" for none.
@@ -83,28 +73,27 @@ func (r *receipts) forget(inForce string) {
 	r.mu.Unlock()
 }
 
-// link notes the receipt of the trial, and carries out the settlements that have waited.
+// link notes the receipt of the trial, and carries out the settlement that has waited.
 func (r *receipts) link(t *Trial, inForce, own string) {
 	if inForce == "" {
 		return
 	}
 	r.mu.Lock()
-	var waiting []*settlement
-	settles := false
+	var waiting *settlement
 	if one := r.open[inForce]; one != nil {
-		settles = one.settles()
 		one.decided, one.own, waiting = true, own, one.waiting
 		one.waiting = nil
 	}
 	r.mu.Unlock()
-	if own != "" && r.links != nil && !settles {
+	settled := waiting != nil && !waiting.renews
+	if own != "" && r.links != nil && !settled {
 		// Another instance may receive the settlement.
 		if err := r.links.Link(t.ctx, inForce, own, r.span); err != nil && t.ctx.Err() == nil {
 			t.dropped.Add(1)
 		}
 	}
-	for _, s := range waiting {
-		s.run(t)
+	if waiting != nil {
+		waiting.run(t)
 	}
 }
 
@@ -144,7 +133,9 @@ func (s *settlement) run(t *Trial) {
 		to := s.Settlement
 		to.Receipt = own
 		if s.renews {
-			_, err = t.engine.Renew(t.ctx, &to)
+			if _, err = t.engine.Renew(t.ctx, &to); err == nil && t.receipts.links != nil {
+				err = t.receipts.links.Link(t.ctx, inForce, own, t.receipts.span)
+			}
 		} else {
 			t.receipts.forget(inForce)
 			_, err = t.engine.Settle(t.ctx, &to)

@@ -10,19 +10,22 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// However often a caller renews and settles before the trial has decided, one renewal and
-// one settlement wait.
-func TestFewSettlementsWait(t *testing.T) {
+// However often a caller renews and settles before the trial has decided, the first settlement
+// waits alone.
+func TestOneSettlementWaits(t *testing.T) {
 	var r receipt
 	for i := range uint64(1000) {
 		r.wait(&settlement{Settlement: engine.Settlement{Hits: i}, renews: true})
+	}
+	if r.waiting.Hits != 999 {
+		t.Errorf("renewal %d waits; want the last one", r.waiting.Hits)
 	}
 	for i := range uint64(1000) {
 		r.wait(&settlement{Settlement: engine.Settlement{Hits: i}})
 		r.wait(&settlement{renews: true})
 	}
-	if len(r.waiting) != 2 || !r.waiting[0].renews || r.waiting[0].Hits != 999 || r.waiting[1].renews || r.waiting[1].Hits != 0 {
-		t.Errorf("%d settlements wait; want the last renewal and the first settlement", len(r.waiting))
+	if r.waiting.renews || r.waiting.Hits != 0 {
+		t.Errorf("%+v waits; want the first settlement", r.waiting)
 	}
 }
 
@@ -35,6 +38,22 @@ func (l linking) Link(_ context.Context, inForce, onTrial string, _ time.Duratio
 }
 
 func (l linking) Linked(_ context.Context, inForce string) (string, error) { return l[inForce], nil }
+
+// A renewal prolongs for how long other instances find the receipt of the trial.
+func TestRenewalsProlongLinks(t *testing.T) {
+	counters := memory.New(memory.Options{})
+	defer counters.Close()
+	links := make(linking)
+	tried := Start(Options{Set: new(rules.Set), Counters: counters, Links: links})
+	defer tried.Close()
+	tried.receipts.expect("of the rules in force")
+	tried.receipts.link(tried, "of the rules in force", "of the trial")
+	clear(links)
+	renewal := &settlement{Settlement: engine.Settlement{Receipt: "of the rules in force"}, renews: true}
+	if renewal.run(tried); links["of the rules in force"] != "of the trial" {
+		t.Error("a renewal leaves the link as it was")
+	}
+}
 
 // Another instance finds the receipt of the trial unless a settlement has ended it here.
 func TestReceiptsAreLinkedUntilTheyAreSettled(t *testing.T) {
