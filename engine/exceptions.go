@@ -71,9 +71,9 @@ type Exceptions struct {
 func (e *Exceptions) SetClock(now func() int64) { e.now = now }
 
 // Set replaces all exceptions, and retains the list: the caller must not change it
-// afterwards. Each Match must refer to a rule of the engine's current set. Exceptions
-// without a rule, exceptions that cannot apply to their rules, and bans without parameters have
-// no effect.
+// afterwards. Each Match must refer to a rule of the engine's current set. Of several with the
+// same rule and identity, the one that ends last applies. Exceptions without a rule, exceptions
+// that cannot apply to their rules, and bans without parameters have no effect.
 func (e *Exceptions) Set(list []Exception) { e.Prepare(list, func() {})() }
 
 // Prepare does the work of Set ahead, and returns the function that replaces the exceptions in a
@@ -89,9 +89,8 @@ func (e *Exceptions) Prepare(list []Exception, pause func()) (set func()) {
 // maxAdded is how many exceptions are added by PrepareMore before all are prepared anew.
 const maxAdded = 256
 
-// PrepareMore does the work of adding exceptions ahead, as Prepare does it for all. What is added
-// replaces the exceptions of the same rules and identities. Nothing else may change the exceptions
-// before the function is called. It returns nil if the caller must prepare all anew, as after each
+// PrepareMore does the work of adding exceptions ahead, as Prepare does it for all. Nothing else
+// may change the exceptions before the function is called. It returns nil if the caller must prepare all anew, as after each
 // few hundred additions: the others take time only for what was added lately.
 func (e *Exceptions) PrepareMore(list []Exception, pause func()) (set func()) {
 	base := e.book.Load()
@@ -115,7 +114,7 @@ func WithExceptions(e *Exceptions) Option {
 
 // exceptionBook finds exceptions by rule and identity. Nearly all look-ups find none: a
 // filter of 16 bits per exception, which fits into the caches, rejects 98 % of them
-// without a look at the map.
+// without a look at its map.
 type exceptionBook struct {
 	seed    maphash.Seed
 	filter  []uint64
@@ -163,7 +162,10 @@ func newExceptionBook(list []Exception, older *exceptionBook, pause func()) *exc
 		first, second := b.bits(b.hash(x.Match.Rule.Return, x.Match.Identity))
 		b.filter[first/wordBits] |= 1 << (first % wordBits)
 		b.filter[second/wordBits] |= 1 << (second % wordBits)
-		b.all[exceptionKey{x.Match.Rule.Return, string(x.Match.Identity)}] = x
+		key := exceptionKey{x.Match.Rule.Return, string(x.Match.Identity)}
+		if same := b.all[key]; same == nil || same.Until <= x.Until {
+			b.all[key] = x
+		}
 		b.direct = b.direct || !x.Match.Rule.Counts()
 	}
 	return b
@@ -180,18 +182,19 @@ func (b *exceptionBook) bits(hash uint64) (first, second uint64) {
 	return hash & b.mask, hash >> (wordBits / 2) & b.mask
 }
 
-// find returns the exception of a rule and an identity, nil if there is none.
-func (b *exceptionBook) find(rule int64, identity []byte) *Exception {
+// find returns the exception of a rule and an identity, the one that ends last of several, and nil
+// if there is none.
+func (b *exceptionBook) find(rule int64, identity []byte) (found *Exception) {
 	for hash := b.hash(rule, identity); b != nil; b = b.older {
 		first, second := b.bits(hash)
 		if b.filter[first/wordBits]&(1<<(first%wordBits)) == 0 || b.filter[second/wordBits]&(1<<(second%wordBits)) == 0 {
 			continue
 		}
-		if x := b.all[exceptionKey{rule, string(identity)}]; x != nil {
-			return x
+		if x := b.all[exceptionKey{rule, string(identity)}]; x != nil && (found == nil || x.Until > found.Until) {
+			found = x
 		}
 	}
-	return nil
+	return found
 }
 
 // ban returns the ban that refuses a request at a time in ms since the epoch, the one that ends

@@ -195,7 +195,11 @@ func TestAddedExceptions(t *testing.T) {
 	deny := func(rule int64, uid string) engine.Exception {
 		return exceptionOf(t, set, rule, uid, engine.Exception{Kind: engine.ExceptDeny, Until: now + 1})
 	}
-	all := []engine.Exception{deny(1, "ann"), deny(1, "kim"), banOf(now+9000, "uid", "zoe"), banOf(now+5000, "uid", "eva")}
+	lasting := func(x engine.Exception) engine.Exception { x.Until = now + 9; return x }
+	allow := func(uid string) engine.Exception {
+		return exceptionOf(t, set, 1, uid, engine.Exception{Kind: engine.ExceptAllow, Until: now + 1})
+	}
+	all := []engine.Exception{deny(1, "ann"), deny(1, "kim"), deny(1, "lou"), lasting(deny(1, "sue")), lasting(allow("ned")), deny(1, "ned"), banOf(now+9000, "uid", "zoe"), banOf(now+5000, "uid", "eva")}
 	list.Set(all)
 	add := func(x engine.Exception) bool {
 		t.Helper()
@@ -207,7 +211,7 @@ func TestAddedExceptions(t *testing.T) {
 	}
 	for _, x := range []engine.Exception{
 		deny(1, "bob"), exceptionOf(t, set, 6, "bob", engine.Exception{Kind: engine.ExceptAllow, Until: now + 1}),
-		exceptionOf(t, set, 1, "kim", engine.Exception{Kind: engine.ExceptAllow, Until: now + 1}),
+		allow("kim"), allow("sue"), lasting(allow("lou")), deny(1, "lou"),
 		banOf(now+1000, "uid", "zoe"), banOf(now+7000, "uid", "eva"), banOf(now+3000, "uid", "may"),
 	} {
 		if !add(x) {
@@ -222,7 +226,10 @@ func TestAddedExceptions(t *testing.T) {
 	}{
 		{1, "ann", false, 0},
 		{1, "bob", false, 0},
-		{1, "kim", true, 0}, // the later one
+		{1, "kim", true, 0},  // both end at once: the later one
+		{1, "sue", false, 0}, // the one that ends last
+		{1, "lou", true, 0},
+		{1, "ned", true, 0},
 		{1, "joe", true, 0},
 		{6, "bob", true, 0},
 		{6, "joe", false, 0},

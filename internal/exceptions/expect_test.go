@@ -78,6 +78,34 @@ func TestForgottenRules(t *testing.T) {
 	}
 }
 
+// Limits that change after rules were made ready for exceptions hold once the rules are in force.
+func TestLimitsChangeBeforeExpectedRules(t *testing.T) {
+	limit, unit := &rules.Rule{Method: rules.Count, Result: &rules.Result{RetType: 2}}, "minute"
+	limits := func(_ string, values map[string]string) (rules.Match, map[string]string, error) {
+		return rules.Match{Rule: limit, Identity: []byte(unit)}, values, nil
+	}
+	k := exceptions.New(exceptions.Options{Logger: slog.New(slog.DiscardHandler), Limits: limits})
+	set, next := parseRules(t, ruleText), parseRules(t, ruleText)
+	k.Use(set)
+	x := exception(0, "ann", exceptions.Allow)
+	x.Limit = "d.k"
+	if _, err := k.Add(t.Context(), []exceptions.Exception{x}); err != nil {
+		t.Fatal(err)
+	}
+	k.Expect(t.Context(), next)
+	unit = "hour"
+	k.UseLimits()
+	k.Use(next)
+	store := memory.New(memory.Options{})
+	defer store.Close()
+	e := engine.New(next, engine.WithExceptions(k.Engine()), wiring.CountIn(store))
+	for name, want := range map[string]bool{"minute": false, "hour": true} {
+		if found := e.Exception(&rules.Match{Rule: limit, Identity: []byte(name)}) != nil; found != want {
+			t.Errorf("the limit per %s has its exception: %v; want %v", name, found, want)
+		}
+	}
+}
+
 // Questions and changes do not wait while exceptions are made ready for new rules, and changes
 // meanwhile are in force by them.
 func TestNewRulesHoldUpNothing(t *testing.T) {

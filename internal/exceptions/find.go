@@ -25,10 +25,14 @@ const MaxWords = 16
 
 // inForce returns the exceptions in force, the one that ends next first. They never change.
 func (k *Keeper) inForce() []*Exception {
+	return after(k.list(), k.Now())
+}
+
+// list returns all exceptions, the one that ends next first.
+func (k *Keeper) list() []*Exception {
 	k.mu.Lock()
-	list := k.ordered
-	k.mu.Unlock()
-	return after(list, k.Now())
+	defer k.mu.Unlock()
+	return k.ordered
 }
 
 // List returns the exceptions in force as they are shown, the one that ends next first.

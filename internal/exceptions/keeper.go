@@ -75,6 +75,7 @@ type Keeper struct {
 	edits    uint64                      // of set, ordered and resolved
 	ordered  []*Exception                // the same, the one that ends next first; a change replaces the list
 	resolved map[string]engine.Exception // by ID; without exceptions that the rules do not allow
+	limited  uint64                      // how often the imported limits have changed
 	next     *view                       // ready, of a set that may replace this one soon; nil if none may
 	expected uint64                      // edits when next was made
 }
@@ -124,6 +125,7 @@ func (k *Keeper) Expect(ctx context.Context, set *rules.Set) {
 	pause := pausing(ctx)
 	k.mu.Lock()
 	next, edits := &view{set: set, ordered: k.ordered, resolved: make(map[string]engine.Exception)}, k.edits
+	limited := k.limited
 	k.mu.Unlock()
 	k.prepare(next, pause)
 	for i := range next.ready.fresh {
@@ -133,7 +135,9 @@ func (k *Keeper) Expect(ctx context.Context, set *rules.Set) {
 	next.ready.fresh = nil
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.next, k.expected = next, edits
+	if limited == k.limited {
+		k.next, k.expected = next, edits
+	}
 }
 
 // Forget drops what Expect prepared for a set. Another set that is expected stays so.
@@ -164,6 +168,10 @@ func (k *Keeper) Use(set *rules.Set) {
 // UseLimits resolves the exceptions by the current imported limits, in pauses of decisions. It is
 // called after the limits changed.
 func (k *Keeper) UseLimits() {
+	k.mu.Lock()
+	k.limited++
+	k.next = nil // by the former limits
+	k.mu.Unlock()
 	k.renew(pausing(context.Background()), func(v *view) { v.resolved = make(map[string]engine.Exception) })
 }
 
@@ -207,7 +215,7 @@ func (k *Keeper) Add(ctx context.Context, list []Exception) ([]Exception, error)
 		k.all[place] = x
 	}
 	more := inOrder(added, pause)
-	all := merged(k.ordered, more)
+	all := merged(k.list(), more)
 	k.renew(pause, func(v *view) { v.ordered, v.added = all, more })
 	select {
 	case k.added <- struct{}{}:
@@ -306,7 +314,7 @@ func (k *Keeper) Remove(ctx context.Context, id string) (*Exception, error) {
 			}
 		}
 		delete(k.all, place)
-		left := slices.DeleteFunc(slices.Clone(k.ordered), func(one *Exception) bool { return one == x })
+		left := slices.DeleteFunc(slices.Clone(k.list()), func(one *Exception) bool { return one == x })
 		k.replace(k.all, left, pausing(ctx))
 		return x, nil
 	}
@@ -315,12 +323,13 @@ func (k *Keeper) Remove(ctx context.Context, id string) (*Exception, error) {
 
 // drop forgets exceptions that have ended, and returns them. k.changing is held.
 func (k *Keeper) drop(now time.Time, pause func()) []Exception {
-	left := after(k.ordered, now)
-	if len(left) == len(k.ordered) {
+	all := k.list()
+	left := after(all, now)
+	if len(left) == len(all) {
 		return nil
 	}
 	var ended []Exception
-	for _, x := range k.ordered[:len(k.ordered)-len(left)] {
+	for _, x := range all[:len(all)-len(left)] {
 		pause()
 		delete(k.all, x.place())
 		ended = append(ended, *x)

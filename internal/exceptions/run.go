@@ -56,9 +56,7 @@ func (k *Keeper) isIdle() bool {
 
 // hasEndedBan reports whether a ban has ended that is not forgotten.
 func (k *Keeper) hasEndedBan() bool {
-	k.mu.Lock()
-	list := k.ordered
-	k.mu.Unlock()
+	list := k.list()
 	return slices.ContainsFunc(list[:len(list)-len(after(list, k.Now()))], func(x *Exception) bool { return x.What == Ban })
 }
 
@@ -89,7 +87,7 @@ func (k *Keeper) prune(ctx context.Context) {
 	defer k.changing.Unlock()
 	pause := pausing(ctx)
 	ended := k.drop(k.Now(), pause)
-	k.replace(k.all, k.ordered, pause)
+	k.replace(k.all, k.list(), pause)
 	if k.records == nil || len(ended) == 0 {
 		return
 	}
