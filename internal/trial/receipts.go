@@ -33,7 +33,7 @@ type receipts struct {
 
 type receipt struct {
 	decided bool
-	own     string        // of the trial; "" if it refused the call or has no part in it
+	own     string      // of the trial; "" if it refused the call or has no part in it
 	waiting *settlement // until it is decided
 }
 
