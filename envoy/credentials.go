@@ -21,12 +21,12 @@ type meteredInfo struct {
 	conn *meteredConn
 }
 
-// isComplete reports whether all requests on the connection of a call have arrived. A
-// request that arrives together with the header of its call is metered before the call
-// begins.
+// isComplete reports whether all requests on the connection of a call have arrived, apart from
+// streams that stay open. A request that arrives together with the header of its call is metered
+// before the call begins.
 func isComplete(ctx context.Context) bool {
 	conn := connOf(ctx)
-	return conn != nil && conn.held.Load() == 0
+	return conn != nil && conn.held.Load() == conn.staying.Load()
 }
 
 // infoOf returns what the handshake left of the connection of a call, the zero value if that is

@@ -45,7 +45,11 @@ func (g *guard) stream(service any, stream grpc.ServerStream, info *grpc.StreamS
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	defer g.atDrain(cancel)()
-	return handle(service, &endingStream{ServerStream: stream, ctx: ctx, conn: connOf(ctx), id: streamID(ctx)})
+	s := &endingStream{ServerStream: stream, ctx: ctx, conn: connOf(ctx), id: streamID(ctx)}
+	if s.conn != nil {
+		s.conn.stay(s.id)
+	}
+	return handle(service, s)
 }
 
 // endingStream is a stream whose context also ends when the server drains.

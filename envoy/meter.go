@@ -69,10 +69,12 @@ type meteredConn struct {
 	raw   net.Conn // below TLS
 	meter *meter
 	held  atomic.Int64 // memory of unfinished requests
-	close sync.Once
-	done  chan struct{} // closed by Close
-	waits Waits
-	rest  *time.Timer // of the pause before the first Read; nil without one
+	// staying is the part of held for what streams that stay open have at their beginning.
+	staying atomic.Int64
+	close   sync.Once
+	done    chan struct{} // closed by Close
+	waits   Waits
+	rest    *time.Timer // of the pause before the first Read; nil without one
 
 	mu         sync.Mutex
 	in, out    frameScanner
@@ -88,6 +90,7 @@ type meteredConn struct {
 type arrival struct {
 	memory int64
 	unread int64 // bytes of messages that no handler of a stream has read
+	stays  bool  // a stream with a handler, which may stay open
 }
 
 // arrivals are the unfinished requests of a connection by stream. The newest is outside of the
@@ -323,11 +326,25 @@ func (c *meteredConn) read(stream uint32, length int) {
 	c.unfinished.set(stream, of)
 }
 
+// stay notes that a stream has a handler, and may stay open.
+func (c *meteredConn) stay(stream uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if of, isOpen := c.unfinished.of(stream); isOpen && !of.stays {
+		of.stays = true
+		c.unfinished.set(stream, of)
+		c.staying.Add(streamMemory)
+	}
+}
+
 // finish forgets a stream. It returns the memory that it held.
 func (c *meteredConn) finish(stream uint32) int64 {
 	of, isOpen := c.unfinished.of(stream)
 	if isOpen {
 		c.unfinished.remove(stream)
+	}
+	if of.stays {
+		c.staying.Add(-streamMemory) // before held becomes less: see isComplete
 	}
 	return of.memory
 }

@@ -86,6 +86,35 @@ func TestMeterReleasesFinishedRequests(t *testing.T) {
 	}
 }
 
+// A stream that stays open is no request that has yet to arrive, once its messages are read.
+func TestStreamsThatStayAreNoUnfinishedRequests(t *testing.T) {
+	c, _, f := newPeer(t)
+	arrives := func(name string, want bool, send func()) {
+		t.Helper()
+		send()
+		readAll(t, c, 100000)
+		if got := c.held.Load() != c.staying.Load(); got != want {
+			t.Errorf("%s: something has yet to arrive: %t; want %t", name, got, want)
+		}
+	}
+	message := make([]byte, prefixBytes+10)
+	begin := func(stream uint32) {
+		f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: make([]byte, 100), EndHeaders: true})
+	}
+	arrives("a header", true, func() { begin(1) })
+	arrives("a message", true, func() { f.WriteData(1, false, message); c.stay(1); c.stay(1); c.stay(9) })
+	arrives("the message is read", false, func() { c.read(1, 10) })
+	arrives("a request", true, func() { begin(3) })
+	arrives("the request is complete", false, func() { f.WriteData(3, true, message) })
+	arrives("a second stream", true, func() { begin(5); f.WriteData(5, false, message) })
+	arrives("it is read", false, func() { c.stay(5); c.read(5, 10) })
+	arrives("the first is canceled", false, func() { f.WriteRSTStream(1, http2.ErrCodeCancel) })
+	arrives("the second ends", false, func() { f.WriteData(5, true, nil) })
+	if c.held.Load() != 0 {
+		t.Errorf("%d bytes are held; want none", c.held.Load())
+	}
+}
+
 func TestAllowanceAdmitsARateAndABurst(t *testing.T) {
 	for name, test := range map[string]struct {
 		rate, burst float64

@@ -29,9 +29,9 @@ type Options struct {
 	// IdleTimeout is the time after which a connection without calls is drained.
 	// The default is 5 min.
 	IdleTimeout time.Duration
-	// CallTimeout is the maximum duration of a call whose request does not arrive
-	// together with its header. It bounds the time for a request to arrive, and so
-	// must exceed that time by the time of a decision. The default is 6 s.
+	// CallTimeout is the maximum time for a request to arrive that does not arrive together
+	// with the header of its call. A call of a generated service, such as health, must end in
+	// that time. The default is 6 s.
 	CallTimeout time.Duration
 	// MaxMessageBytes is the maximum size of a request. The default is 512 KiB. A rejected
 	// request may fail open, so clients of the gateway must not be able to exceed it: Envoy

@@ -118,9 +118,7 @@ func (s *Server) limitCall(timeout time.Duration) tap.ServerInHandle {
 		if isComplete(ctx) || s.streaming[info.FullMethodName] {
 			return ctx, nil
 		}
-		ctx, cancel := context.WithTimeout(ctx, timeout) //nolint:gosec // gRPC cancels the parent when the call ends
-		_ = cancel
-		return ctx, nil
+		return wire.WithArrivalTimeout(ctx, timeout), nil
 	}
 }
 

@@ -20,7 +20,7 @@ func (s *Service) grpcDoors(own *certificates.Certificates) (*envoy.Server, erro
 		MaxConnectionAge:      c.GRPCMaxConnectionAge,
 		MaxConnectionAgeGrace: c.GRPCMaxConnectionAgeGrace,
 		IdleTimeout:           c.GRPCIdleTimeout,
-		CallTimeout:           c.GRPCReceiveTimeout + c.RedisBudget,
+		CallTimeout:           c.GRPCReceiveTimeout,
 		MaxMessageBytes:       c.GRPCMaxMessage,
 		MaxUnfinished:         int64(c.GRPCMaxUnfinished),
 		MaxUnfinishedTotal:    int64(c.GRPCMaxUnfinishedTotal),

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -100,7 +101,7 @@ func handle(service any, ctx context.Context, decode func(any) error, _ grpc.Una
 	}
 	s.guard.Begin()
 	defer s.guard.End(s.method, &err)
-	answer, err := call.Answer(ctx)
+	answer, err := call.Answer(afterArrival(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +109,24 @@ func handle(service any, ctx context.Context, decode func(any) error, _ grpc.Una
 		return nil, s.guard.Empty(s.method)
 	}
 	return NewReply(answer), nil
+}
+
+type arrivalKey struct{}
+
+// WithArrivalTimeout returns the context of a call whose request must arrive within a time. The
+// answer of a Service may take longer.
+func WithArrivalTimeout(ctx context.Context, timeout time.Duration) context.Context {
+	limited, cancel := context.WithTimeout(ctx, timeout) //nolint:gosec // gRPC cancels the parent when the call ends
+	_ = cancel
+	return context.WithValue(limited, arrivalKey{}, ctx)
+}
+
+// afterArrival returns the context of a call whose request has arrived.
+func afterArrival(ctx context.Context) context.Context {
+	if parent, ok := ctx.Value(arrivalKey{}).(context.Context); ok {
+		return parent
+	}
+	return ctx
 }
 
 // Guard surrounds the unary calls of a front. Envoy takes an empty CheckResponse for

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/grpc/codes"
@@ -21,6 +22,7 @@ type recorded struct {
 	err            error
 	panics         bool
 	answered       bool
+	limited        bool // Answer has a deadline
 	ends           int
 }
 
@@ -35,7 +37,8 @@ func (r *recorded) UnmarshalBinary(request []byte) error {
 	return nil
 }
 
-func (r *recorded) Answer(context.Context) ([]byte, error) {
+func (r *recorded) Answer(ctx context.Context) ([]byte, error) {
+	_, r.limited = ctx.Deadline()
 	if r.answered = true; r.panics {
 		panic("of the test")
 	}
@@ -85,6 +88,28 @@ func TestServiceEndsEveryCall(t *testing.T) {
 		}
 		if len(got) > 0 && &got[0] == &call.reply[0] {
 			t.Errorf("%s: the reply is the memory of the call, which is reused", name)
+		}
+	}
+}
+
+// The time in which a request must arrive is no time for its answer, which has the caller's.
+func TestAnswersOutlastTheArrival(t *testing.T) {
+	for name, limited := range map[string]bool{"a caller that waits": false, "a caller with a deadline": true} {
+		var call recorded
+		call.reply = []byte("r")
+		s := wire.NewService(&authv3.Authorization_ServiceDesc, func() wire.Call { return &call })
+		ctx := t.Context()
+		if limited {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, time.Hour)
+			defer cancel()
+		}
+		arrival := wire.WithArrivalTimeout(ctx, time.Minute)
+		if until, found := arrival.Deadline(); !found || time.Until(until) > time.Minute {
+			t.Errorf("%s: a request may arrive until %v, %v; want within a minute", name, until, found)
+		}
+		if _, err := s.Describe(new(wire.Guard)).Methods[0].Handler(s, arrival, decoder("q"), nil); err != nil || call.limited != limited {
+			t.Errorf("%s: error %v, the answer has a deadline: %v; want %v", name, err, call.limited, limited)
 		}
 	}
 }
