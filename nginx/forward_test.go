@@ -75,6 +75,30 @@ func TestForward(t *testing.T) {
 	}
 }
 
+// A client that may choose forwarded values displaces neither the receipt nor the decision.
+func TestForwardedValuesDisplaceNothing(t *testing.T) {
+	o := options(t)
+	o.Engine = engine.New(parse(t, forwarding+`[rules]
+rule : [count] [uid=+] [time=3600; count=1000000; settle=60] [result=2; return=1; mark=watched]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10}
+`), wiring.CountIn(inMemory(t)))
+	s := serve(t, nginx.New(o))
+	for n := 600; n <= 1024; n += 3 {
+		value := strings.Repeat("u", n)
+		for _, d := range gatewayDoors {
+			res := check(t, s, "GET", d.target, slices.Concat(d.headers, []string{"X-Uid", value, "X-Plan", value})...)
+			for _, header := range []string{engine.HeaderReceipt, engine.HeaderDecision} {
+				if res.Header.Get(header) == "" {
+					t.Fatalf("%s, two values of %d bytes: no %s", d.name, n, header)
+				}
+			}
+		}
+	}
+}
+
 // checkForwarded checks the forwarded headers of an answer.
 func checkForwarded(t *testing.T, name string, res *http.Response, isEnvoy bool, want map[string]string) {
 	t.Helper()

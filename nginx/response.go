@@ -99,13 +99,14 @@ func (a *answer) allow(q *door.Question, d *engine.Decision) {
 		// then would not be cached either.
 		headers = append(headers, rules.Header{Name: "Cache-Control", Value: "no-store"})
 	}
-	headers = d.ApplicationHeaders(a.appendForwarded(headers, q))
 	shown := a.server.presentation
 	shown.HideDecision = false
-	a.send(http.StatusOK, d.ClientHeaders(headers, shown), nil)
+	headers = d.ClientHeaders(d.ApplicationHeaders(headers), shown)
+	a.send(http.StatusOK, a.appendForwarded(headers, q), nil)
 }
 
-// appendForwarded appends the headers of [forward], with as many of their values as fit. Those
+// appendForwarded appends the headers of [forward], with as many of their values as fit: clients
+// may choose them, and must not displace a receipt. Those
 // without a value are there with an empty one, which makes gateways drop the client's; Envoy
 // would pass it on, and is given their names instead.
 func (a *answer) appendForwarded(headers []rules.Header, q *door.Question) []rules.Header {
@@ -134,12 +135,13 @@ func (a *answer) appendForwarded(headers []rules.Header, q *door.Question) []rul
 		return headers
 	}
 	var absent []string
-	headers = slices.DeleteFunc(headers, func(h rules.Header) bool {
+	sent := slices.DeleteFunc(headers[first:], func(h rules.Header) bool {
 		if h.Value == "" {
 			absent = append(absent, h.Name)
 		}
 		return h.Value == ""
 	})
+	headers = headers[:first+len(sent)]
 	if absent == nil {
 		return headers
 	}
