@@ -88,7 +88,9 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	defer func() {
 		e.end(false, !returned)
 	}()
-	next.ServeHTTP(e, r.WithContext(context.WithValue(ctx, endingKey{}, e)))
+	own := r.WithContext(context.WithValue(ctx, endingKey{}, e))
+	defer keepForm(r, own)
+	next.ServeHTTP(e, own)
 	returned = true
 }
 

@@ -1,8 +1,13 @@
 package middleware_test
 
 import (
+	"bytes"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +19,83 @@ import (
 	"github.com/koalagate/koalagate/middleware"
 	"github.com/koalagate/koalagate/rules"
 )
+
+// net/http removes the files of forms that a handler has read, also from a copy of the request.
+func TestFilesOfFormsAreRemoved(t *testing.T) {
+	const text = `
+[params]
+uid : header X-Uid
+[forward]
+X-User-Id : uid
+[rules]
+rule : [count] [uid=+] [time=90; count=1000] [result=2; return=1]
+[result]
+0 : {"Err_no":0}
+1 : {"Err_no":0}
+2 : {"Err_no":10}
+`
+	for name, of := range map[string]string{
+		"a plain request":        strings.Replace(text, "X-User-Id : uid", "", 1),
+		"forwarded headers":      text,
+		"a receipt":              strings.Replace(strings.Replace(text, "count=1000", "count=1000; settle=60", 1), "X-User-Id : uid", "", 1),
+		"a receipt, and headers": strings.Replace(text, "count=1000", "count=1000; settle=60", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir())
+			set, findings := rules.Parse([]rules.Source{{Name: "rules.conf", Text: []byte(of)}}, rules.Options{})
+			if findings.HasErrors() {
+				t.Fatal(findings)
+			}
+			files := 0
+			h := middleware.New(middleware.Options{Engine: engine.New(set)})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if err := r.ParseMultipartForm(1); err != nil {
+					t.Error(err)
+				}
+				files = len(glob(t))
+				if r.URL.Path == "/panic" {
+					panic(http.ErrAbortHandler)
+				}
+			}))
+			s := httptest.NewServer(h)
+			for _, path := range []string{"/", "/panic"} {
+				var body bytes.Buffer
+				form := multipart.NewWriter(&body)
+				part, err := form.CreateFormFile("file", "name")
+				if err != nil {
+					t.Fatal(err)
+				}
+				part.Write(make([]byte, 1<<20))
+				form.Close()
+				r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL+path, &body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header.Set("Content-Type", form.FormDataContentType())
+				r.Header.Set("X-Uid", "ann")
+				if res, err := http.DefaultClient.Do(r); err == nil {
+					res.Body.Close()
+				}
+				if files == 0 {
+					t.Fatalf("%s: the handler has no file", path)
+				}
+			}
+			s.Close()
+			if left := glob(t); len(left) > 1 { // net/http removes none after a panic
+				t.Errorf("%d files are left: %q", len(left), left)
+			}
+		})
+	}
+}
+
+// glob returns the files of forms.
+func glob(t *testing.T) []string {
+	t.Helper()
+	list, err := filepath.Glob(filepath.Join(os.TempDir(), "multipart-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
 
 // The handler gets the forwarded headers with the parameters' values, and no spelling of the
 // client's own. The caller's request does not change.

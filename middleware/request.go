@@ -31,6 +31,14 @@ func requestOf(r *http.Request) mapping.Request {
 	return request
 }
 
+// keepForm gives a request the form that a handler has read from its copy: net/http removes the
+// files of the form of the request that it knows.
+func keepForm(r, own *http.Request) {
+	if r.MultipartForm == nil {
+		r.MultipartForm = own.MultipartForm
+	}
+}
+
 // forward returns the request with the headers of [forward] instead of the client's. It is r
 // itself if there are none.
 func (s *server) forward(r *http.Request, q *door.Question) *http.Request {

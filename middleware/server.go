@@ -132,11 +132,13 @@ func New(o Options) func(http.Handler) http.Handler {
 			// Whatever becomes of the request: only this middleware marks it.
 			delete(r.Header, engine.HeaderMark)
 			admitted, receipt := s.admit(w, r)
-			switch {
-			case admitted == nil:
-			case receipt != "":
+			if admitted == nil {
+				return
+			}
+			defer keepForm(r, admitted)
+			if receipt != "" {
 				s.serve(w, admitted, next, receipt)
-			default:
+			} else {
 				next.ServeHTTP(w, admitted)
 			}
 		})
