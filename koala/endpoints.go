@@ -163,6 +163,7 @@ func (c *call) multiBrowse() {
 	}
 	results := make([]jobResult, len(jobs))
 	for i := range jobs {
+		c.question.Resize(1) // without what a trial kept of the job before
 		c.setArguments(jobs[i].query())
 		d, ok := c.decide(engine.Call{Op: engine.Browse})
 		if !ok {
