@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -104,7 +105,7 @@ func (f folder) save(value []byte, contents Contents) error {
 		return err
 	}
 	for sum, content := range contents {
-		if info, err := os.Stat(f.path(sum)); err == nil && info.Size() == int64(len(content)) {
+		if f.has(sum, content) {
 			continue
 		}
 		if err := f.write(sum, content); err != nil {
@@ -126,6 +127,16 @@ func (f folder) save(value []byte, contents Contents) error {
 		}
 	}
 	return nil
+}
+
+// has reports whether the folder has a content without damage.
+func (f folder) has(sum string, content []byte) bool {
+	info, err := os.Stat(f.path(sum))
+	if err != nil || info.Size() != int64(len(content)) {
+		return false
+	}
+	saved, err := os.ReadFile(f.path(sum))
+	return err == nil && bytes.Equal(saved, content)
 }
 
 // load returns the saved version, and when it was saved. open checks its record.

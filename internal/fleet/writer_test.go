@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -308,6 +309,30 @@ func TestForgetfulStateDir(t *testing.T) {
 	}
 	if CheckStateDir(file) == nil {
 		t.Error("a file was taken for a folder")
+	}
+}
+
+// A version that is saved again replaces contents that were damaged meanwhile.
+func TestSavingMendsDamage(t *testing.T) {
+	f := folderIn(t.TempDir())
+	_, contents := bundle(20)
+	for _, damage := range []func(content []byte) []byte{
+		func(content []byte) []byte { return bytes.ToUpper(content) },
+		func(content []byte) []byte { return content[:len(content)/2] },
+		func([]byte) []byte { return nil },
+	} {
+		if err := f.save([]byte("a version"), contents); err != nil {
+			t.Fatal(err)
+		}
+		for sum, content := range contents {
+			saved, err := os.ReadFile(f.path(sum))
+			if err != nil || !bytes.Equal(saved, content) {
+				t.Errorf("%q, %v; want %q", saved, err, content)
+			}
+			if err := os.WriteFile(f.path(sum), damage(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 
