@@ -57,6 +57,7 @@ func openCounters(o *Options) (*counters, error) {
 func (c *counters) openRedis(o *Options) error {
 	redis, err := remote.Open(redisOptions(o))
 	if err != nil {
+		c.memory.Close()
 		return err
 	}
 	c.redis = redis

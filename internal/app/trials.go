@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/koalagate/koalagate/internal/method"
@@ -67,6 +68,9 @@ func (a *App) OpenTrial(space string, until time.Time) (*TrialCounters, error) {
 	}
 	own, err := remote.Open(o)
 	if err != nil {
+		if o.Client == nil {
+			err = errors.Join(err, client.Close())
+		}
 		return nil, err
 	}
 	copier := redis.NewCopier(client, &o)

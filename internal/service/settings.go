@@ -129,10 +129,20 @@ func prefixes(list []string) []netip.Prefix {
 	parsed := make([]netip.Prefix, 0, len(list))
 	for _, text := range list {
 		if p, err := netip.ParsePrefix(text); err == nil {
-			parsed = append(parsed, p.Masked())
+			parsed = append(parsed, unmapped(p.Masked()))
 		} else if a, err := netip.ParseAddr(text); err == nil {
-			parsed = append(parsed, netip.PrefixFrom(a, a.BitLen()))
+			parsed = append(parsed, unmapped(netip.PrefixFrom(a, a.BitLen())))
 		}
 	}
 	return parsed
+}
+
+// unmapped returns the network of IPv4 for one of addresses that IPv6 has mapped, as in RFC 4291:
+// peers are compared without that.
+func unmapped(p netip.Prefix) netip.Prefix {
+	const mapped = 128 - 32 // bits before the address of IPv4
+	if a := p.Addr(); a.Is4In6() && p.Bits() >= mapped {
+		return netip.PrefixFrom(a.Unmap(), p.Bits()-mapped)
+	}
+	return p
 }

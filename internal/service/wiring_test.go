@@ -71,10 +71,11 @@ func TestKoalaAccess(t *testing.T) {
 }
 
 func TestPrefixes(t *testing.T) {
-	got := prefixes([]string{"10.1.2.3/8", "192.0.2.1", "::1", "2001:db8::/32"})
+	got := prefixes([]string{"10.1.2.3/8", "192.0.2.1", "::1", "2001:db8::/32", "::ffff:10.0.0.1", "::ffff:10.9.0.0/112", "::ffff:0:0/90"})
 	want := []netip.Prefix{
 		netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.1/32"),
 		netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("2001:db8::/32"),
+		netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.9.0.0/16"), netip.MustParsePrefix("::ffff:0:0/90").Masked(),
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v; want %v", got, want)
