@@ -83,6 +83,8 @@ type Assignment struct {
 	// Word is the word of the rule language that Rule has or lacks, or whose value is too small,
 	// so that its limit cannot be shared; "" if only Reason explains Kind.
 	Word, Reason string
+	// Full says of AssignSpent that there is no room for another share, whatever is left.
+	Full bool
 	// Forfeited are hits that were reserved for the gateway and that it did not report in
 	// time, and Debt reported hits that no share covered.
 	Forfeited, Debt int64
@@ -272,7 +274,9 @@ func assignmentOf(a *store.Assignment, by []*rules.Rule, u *Usage) *Assignment {
 		q.Kind, q.Lasts = AssignDeny, until(u.Lasts, milliseconds(a.Banned))
 	case store.NoRate, store.NoBurst, store.WindowEnds:
 		q.Kind = AssignSpent
-	case store.TooMany, store.OutOfMemory:
+	case store.TooMany:
+		q.Kind, q.Full = AssignSpent, true
+	case store.OutOfMemory:
 		q.Kind = AssignNone
 	}
 	return q

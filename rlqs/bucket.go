@@ -142,11 +142,14 @@ func (b *bucket) take(s *Server, a *engine.Assignment, now time.Time, reported b
 	}
 	switch a.Kind {
 	case engine.AssignNone:
-		s.unassigned.log(a)
+		s.unassigned.log(a, "no share of a limit can be assigned; no_assignment_behavior of Envoy's filter decides")
 		return
 	case engine.AssignKeep:
 		return
 	case engine.AssignSpent:
+		if a.Full {
+			s.unassigned.log(a, "no further share of a limit can be assigned; Envoys without one refuse all")
+		}
 		if b.kind != engine.AssignAllow && (b.has(now, nearlyOver) || now.Before(b.quiet)) {
 			return
 		}
@@ -167,19 +170,18 @@ func (b *bucket) take(s *Server, a *engine.Assignment, now time.Time, reported b
 	}
 }
 
-// unassigned logs rules whose limits cannot be shared, each once in a while.
+// unassigned logs rules whose limits cannot be shared, or not by more Envoys, each once in a while.
 type unassigned struct {
 	logger *slog.Logger
 	lines  loglimit.Lines[int64]
 }
 
-func (l *unassigned) log(a *engine.Assignment) {
+func (l *unassigned) log(a *engine.Assignment, what string) {
 	var number int64
 	if a.Rule != nil {
 		number = a.Rule.Return
 	}
 	if skipped, due := l.lines.Due(number); due {
-		l.logger.Warn("no share of a limit can be assigned; no_assignment_behavior of Envoy's filter decides",
-			"rule", number, "word", a.Word, "reason", a.Reason, "since_last_line", skipped)
+		l.logger.Warn(what, "rule", number, "word", a.Word, "reason", a.Reason, "since_last_line", skipped)
 	}
 }

@@ -262,6 +262,31 @@ func TestSpentLimitsRefuse(t *testing.T) {
 	})
 }
 
+// So does an Envoy for whose share there is no room, and the log says why.
+func TestSharesWithoutRoomRefuse(t *testing.T) {
+	for reason, log := range map[store.Reason]string{
+		store.TooMany: "too many gateways share the limit",
+	} {
+		t.Run(reason.String(), func(t *testing.T) {
+			in(t, func(t *testing.T) {
+				d := open(t, limited)
+				d.store.set(store.Assignment{Reason: reason}, nil)
+				g := d.connect("edge-1")
+				g.report(used("ann", 0, 1, 0))
+				g.want("no room", "ann: DENY_ALL for 7s")
+				pass(5 * time.Second)
+				g.want("no room for a while", "ann: DENY_ALL for 7s")
+				if !strings.Contains(d.logged(), "refuse all") || !strings.Contains(d.logged(), "rule=201") || !strings.Contains(d.logged(), log) {
+					t.Errorf("the log is %q; want %q", d.logged(), log)
+				}
+				d.store.set(granted, nil)
+				pass(time.Second)
+				g.want("there is room", "ann: 10, 20 per 1s, for 7s")
+			})
+		})
+	}
+}
+
 // An Envoy that may let everything pass may no longer do so once a limit applies of which
 // nothing is left.
 func TestSpentLimitsEndWhatAllowsAll(t *testing.T) {

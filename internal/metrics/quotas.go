@@ -44,6 +44,6 @@ func (m *Metrics) WatchQuotas(kinds []string, quotas func() Quotas) {
 		count("quota_debt_hits_total", "Reported hits that no share covered, and that were taken from the limits afterwards.", "", "", func(q Quotas) int64 { return q.Debt }),
 	)
 	for _, kind := range kinds {
-		m.registry.MustRegister(count("quota_assignments_total", "Answers to Envoys about buckets: share, allow or deny (all), spent (nothing is left), keep (no change), none (the limit cannot be shared).", "kind", kind, func(q Quotas) int64 { return q.Assigned[kind] }))
+		m.registry.MustRegister(count("quota_assignments_total", "Answers to Envoys about buckets: share, allow or deny (all), spent (nothing is left, or no room for another share), keep (no change), none (the limit cannot be shared).", "kind", kind, func(q Quotas) int64 { return q.Assigned[kind] }))
 	}
 }

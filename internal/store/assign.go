@@ -29,7 +29,7 @@ type Assigner interface {
 // The bounds of a Usage.
 const (
 	MaxHolder  = 4096 // bytes of a holder's name
-	MaxHolders = 128  // holders of one counter
+	MaxHolders = 128  // shares of one counter; those that have ended make room for new ones
 	MaxCounted = 16   // counters of one bucket
 	MaxLasts   = 60_000
 	maxUsed    = 1 << 32 // hits of a report

@@ -153,7 +153,7 @@ func decideLoans(loans []loan, u *store.Usage, now int64, a *store.Assignment) {
 			a.Reason, a.Rule = store.Silent, j
 		case left < 1000:
 			a.Reason, a.Rule = store.WindowEnds, j
-		case !l.known && len(l.list) >= store.MaxHolders:
+		case !l.known && len(l.pool.wants) >= store.MaxHolders:
 			a.Reason, a.Rule = store.TooMany, j
 		}
 		lasts = min(lasts, left)

@@ -183,3 +183,9 @@ func TestSharesOfSmallLimits(t *testing.T) {
 	defer m.Close()
 	storetest.RunLeastShares(t, m)
 }
+
+func TestSharesOfManyHolders(t *testing.T) {
+	m := memory.New(memory.Options{})
+	defer m.Close()
+	storetest.RunManyHolders(t, m)
+}

@@ -196,7 +196,8 @@ func (l shares) returned(now int64, id store.HolderID) shares {
 }
 
 // with returns the shares with one in place of its former state, without those that ended
-// long ago, and without it if it is a zero share.
+// long ago, and without it if it is a zero share. Of MaxHolders, the one that ended first and does
+// not count any more makes room.
 func (l shares) with(one *share, now int64) shares {
 	next := make(shares, 0, len(l)+1)
 	for i := range l {
@@ -207,6 +208,10 @@ func (l shares) with(one *share, now int64) shares {
 	if *one != (share{id: one.id}) {
 		at, _ := slices.BinarySearchFunc(next, one.end, func(s share, end int64) int { return cmp.Compare(s.end, end) })
 		next = slices.Insert(next, at, *one)
+	}
+	if len(next) > store.MaxHolders { // store.TooMany has seen to it that one does not count
+		at := slices.IndexFunc(next, func(s share) bool { return !s.counts(now) })
+		next = slices.Delete(next, at, at+1)
 	}
 	return next
 }

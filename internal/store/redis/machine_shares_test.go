@@ -216,3 +216,10 @@ func TestLostReportsAreSpent(t *testing.T) {
 func TestSharesOfSmallLimitsInRedis(t *testing.T) {
 	storetest.RunLeastShares(t, storetest.StartServer(t).Open(t, func(o *redis.Options) { o.Linger = time.Hour; o.Refusals = -1 }))
 }
+
+func TestSharesOfManyHoldersInRedis(t *testing.T) {
+	m := memory.New(memory.Options{})
+	defer m.Close()
+	s := storetest.StartServer(t).Open(t, func(o *redis.Options) { o.Linger = time.Hour; o.Refusals = -1 })
+	storetest.RunManyHolders(t, &machine.Twin{Sharer: s, Other: m, Fail: t.Errorf})
+}

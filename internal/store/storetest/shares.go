@@ -52,3 +52,47 @@ func RunLeastShares(t *testing.T, s store.Assigner) {
 		t.Errorf("of %+v: %+v, %v; want a hit in 10 s", slow, a, err)
 	}
 }
+
+// RunManyHolders checks that MaxHolders holders get shares of one counter at a time, and that
+// shares which have ended make room for others, the one that ended first before the next.
+func RunManyHolders(t *testing.T, s store.Assigner) {
+	t.Helper()
+	now := int64(1_780_000_000_000)
+	rule := store.Rule{Subject: []byte("many"), Return: 1, Method: store.Token, Time: 1, Count: 1000, Burst: 20_000, Lease: 200}
+	assign := func(holder string) store.Assignment {
+		t.Helper()
+		now++
+		a, err := s.Assign(t.Context(), &store.Usage{Now: now, Zone: time.UTC, Rules: []store.Rule{rule}, Holder: holder, Reported: true, Allowed: 1, Lasts: 7000, Fresh: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	come := func(name string, first int) {
+		t.Helper()
+		for i := first; i < store.MaxHolders; i++ {
+			if a := assign(fmt.Sprint(name, i)); a.Reason == store.TooMany {
+				t.Fatalf("%s%d gets no share: %v", name, i, a.Reason)
+			}
+		}
+		for range 3 {
+			if a := assign(name + "further"); a.Reason != store.TooMany || a.Send || a.Holders != store.MaxHolders {
+				t.Fatalf("one more than %d holders gets %+v", store.MaxHolders, a)
+			}
+		}
+		if a := assign(fmt.Sprint(name, 0)); a.Reason == store.TooMany {
+			t.Fatalf("%s0 loses its share to others", name)
+		}
+	}
+	come("early ", 0)
+	now += 8000
+	assign("late 0")
+	if a := assign("early 2"); a.Debt > 0 {
+		t.Errorf("early 2 owes %d hits of a share that has ended", a.Debt)
+	}
+	if a := assign("early 1"); a.Debt != 1 { // its share was the first to end, as early 0 came again
+		t.Errorf("early 1 owes %d hits; want the one of a share that is forgotten", a.Debt)
+	}
+	now += 8000
+	come("late ", 0)
+}

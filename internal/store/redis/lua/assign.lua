@@ -201,6 +201,11 @@ if used.leases then
         end
       end
       if not drops then list[#list + 1] = l end
+      if #list > HOLDERS then -- TOO_MANY has seen to it that one does not count
+        local i = 1
+        while lasts(list[i], now) or now - list[i].seen <= REPORT do i = i + 1 end
+        table.remove(list, i)
+      end
       r.shares[4] = #list > 0 and list or false
       if p.bucket then
         local level, size = token.level(p.state, r, now)
@@ -291,7 +296,7 @@ if used.leases then
         local left = p.bucket and span or min(span, div(p.closes - now - WAY, 1000) * 1000)
         if now - p.own.seen > REPORT or not p.known and not reported and p.alike > 0 then reason, rule = SILENT, j
         elseif left < 1000 then reason, rule = ENDS, j
-        elseif not p.known and #p.list >= HOLDERS then reason, rule = TOO_MANY, j end
+        elseif not p.known and #p.wants >= HOLDERS then reason, rule = TOO_MANY, j end
         least = min(least, left)
       end
       if leaves then
