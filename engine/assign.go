@@ -274,10 +274,8 @@ func assignmentOf(a *store.Assignment, by []*rules.Rule, u *Usage) *Assignment {
 		q.Kind, q.Lasts = AssignDeny, until(u.Lasts, milliseconds(a.Banned))
 	case store.NoRate, store.NoBurst, store.WindowEnds:
 		q.Kind = AssignSpent
-	case store.TooMany:
+	case store.TooMany, store.OutOfMemory:
 		q.Kind, q.Full = AssignSpent, true
-	case store.OutOfMemory:
-		q.Kind = AssignNone
 	}
 	return q
 }

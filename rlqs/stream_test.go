@@ -265,7 +265,8 @@ func TestSpentLimitsRefuse(t *testing.T) {
 // So does an Envoy for whose share there is no room, and the log says why.
 func TestSharesWithoutRoomRefuse(t *testing.T) {
 	for reason, log := range map[store.Reason]string{
-		store.TooMany: "too many gateways share the limit",
+		store.TooMany:     "too many gateways share the limit",
+		store.OutOfMemory: "the in-process store is full",
 	} {
 		t.Run(reason.String(), func(t *testing.T) {
 			in(t, func(t *testing.T) {

@@ -163,7 +163,7 @@ func buildInfo(b Build) prometheus.Collector {
 func (m *Metrics) WatchMemory(identities func() int, shared func() uint64) {
 	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(gauge("memory_identities", "Identities with their own counters in process; at most max_identities."), func() float64 { return float64(identities()) }),
-		prometheus.NewCounterFunc(opts("memory_shared_total", "Hits counted in process on a counter that several identities share because of max_identities."), func() float64 { return float64(shared()) }))
+		prometheus.NewCounterFunc(opts("memory_shared_total", "Hits counted in process on a counter that several identities share because of max_identities, and occasions on which an Envoy got no share because of it."), func() float64 { return float64(shared()) }))
 }
 
 // Handler returns a handler that serves the metrics in the Prometheus formats.

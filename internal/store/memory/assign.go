@@ -34,7 +34,12 @@ func (m *Store) Assign(ctx context.Context, u *store.Usage) (a store.Assignment,
 	if u.Look {
 		return s.look(u), nil
 	}
-	a = s.assign(u)
+	if a = s.assign(u); a.Reason == store.OutOfMemory {
+		m.shared.Add(1)
+		if m.onFull != nil {
+			m.onFull()
+		}
+	}
 	m.sweep(a.Now)
 	return a, nil
 }

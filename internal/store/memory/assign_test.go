@@ -184,6 +184,26 @@ func TestSharesOfSmallLimits(t *testing.T) {
 	storetest.RunLeastShares(t, m)
 }
 
+// TestFullStoreReportsUsagesWithoutCounters has more identities share limits than have counters.
+func TestFullStoreReportsUsagesWithoutCounters(t *testing.T) {
+	var full, refused uint64
+	m := memory.New(memory.Options{MaxIdentities: 64, OnFull: func() { full++ }})
+	defer m.Close()
+	for i := range 200 {
+		rule := store.Rule{Subject: []byte(strconv.Itoa(i)), Return: 1, Method: store.Token, Time: 1, Count: 100, Burst: 200, Lease: 200}
+		a, err := m.Assign(t.Context(), &store.Usage{Now: 1_780_000_000_000, Zone: time.UTC, Rules: []store.Rule{rule}, Holder: "edge-1", Reported: true, Allowed: 1, Lasts: 7000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Reason == store.OutOfMemory {
+			refused++
+		}
+	}
+	if refused == 0 || full != refused || m.Shared() != refused {
+		t.Errorf("%d usages without counters are reported %d times, and counted as %d", refused, full, m.Shared())
+	}
+}
+
 func TestSharesOfManyHolders(t *testing.T) {
 	m := memory.New(memory.Options{})
 	defer m.Close()

@@ -48,7 +48,7 @@ type Store struct {
 	steps    sync.Pool
 	onFull   func()
 	onExcess func()
-	shared   atomic.Uint64 // times that a rule was counted on a shared counter
+	shared   atomic.Uint64 // times that a rule was counted on a shared counter, or had none to share
 	swept    atomic.Int64  // when a shard was last swept, by the clock of plans
 	turn     atomic.Uint32 // index of the shard that is swept next
 	last     atomic.Pointer[states]
@@ -67,7 +67,8 @@ type Options struct {
 	// bound, so sharing may begin some percent below it.
 	MaxIdentities int
 	// OnFull is called, outside of all locks, after every plan that counted on a
-	// shared counter. It must return at once.
+	// shared counter, and every usage without a share because its counter has no
+	// room. It must return at once.
 	OnFull func()
 	// MaxReceipts bounds the receipts that are kept; 0 means DefaultMaxReceipts.
 	// Beyond it hold rules refuse, and other takes get no receipt: their estimates

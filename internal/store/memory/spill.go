@@ -123,5 +123,5 @@ func (m *Store) Identities() int {
 }
 
 // Shared returns how often a rule was counted on a counter that identities beyond
-// the bound share.
+// the bound share, or a usage got no share because its counter had no room.
 func (m *Store) Shared() uint64 { return m.shared.Load() }
