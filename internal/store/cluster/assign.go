@@ -20,9 +20,9 @@ type usage struct {
 }
 
 // Assign assigns shares of limits, with one step in each slot of their counters. The holder
-// gets the least of what the slots give, and what they reserved beyond that is given back. If
-// a slot gives nothing, the others may have lowered a rate that the holder keeps: what it
-// admits above that is a debt, which they get back from later refill.
+// gets the least of what the slots give, and what they reserved beyond that is given back: all
+// if it gets nothing, unless it keeps its bucket. Then the others may have lowered the rate of that:
+// what it admits above is a debt, which they get back from later refill.
 func (s *Store) Assign(ctx context.Context, u *store.Usage) (store.Assignment, error) {
 	if err := u.Validate(); err != nil {
 		return store.Assignment{}, err
@@ -36,10 +36,14 @@ func (s *Store) Assign(ctx context.Context, u *store.Usage) (store.Assignment, e
 		p.got.Rule = p.rules[p.got.Rule]
 	}
 	a := least(parts)
+	rate, burst := a.Rate, a.Burst
+	if !a.Send {
+		rate, burst = 0, 0
+	}
 	each(parts, func(p *usage) {
-		if a.Send && p.got.Send && (p.got.Rate > a.Rate || p.got.Burst > a.Burst) {
+		if p.got.Send && (p.got.Rate > rate || p.got.Burst > burst) {
 			// If it fails, more than needed is reserved until the share ends.
-			_ = s.evaluator.Reduce(ctx, s.nodes, p.slot, &p.Usage, a.Rate, a.Burst)
+			_ = s.evaluator.Reduce(ctx, s.nodes, p.slot, &p.Usage, rate, burst)
 		}
 	})
 	return a, nil

@@ -64,10 +64,12 @@ func (e *Evaluator) Assign(ctx context.Context, sender Sender, slot uint16, u *s
 	return e.assign(ctx, sender, slot, u, usageOf(u))
 }
 
-// Reduce reduces the shares of a holder to a rate and a burst, which it has got.
+// Reduce reduces the shares that the last usage of a holder has assigned to a rate and a burst,
+// which it has got. If they are 0 it has got nothing: then shares by which it kept its bucket
+// stay, as they reserve what it has.
 func (e *Evaluator) Reduce(ctx context.Context, sender Sender, slot uint16, u *store.Usage, rate, burst int64) error {
 	a, b := numbersOf(u)
-	_, err := e.assign(ctx, sender, slot, u, usage{a, b, usageReduces, rate, burst, 0, u.Lasts})
+	_, err := e.assign(ctx, sender, slot, u, usage{a, b, usageReduces | flag(u.Fresh, usageFresh), rate, burst, 0, u.Lasts})
 	return err
 }
 

@@ -226,13 +226,15 @@ if used.leases then
       end
     end
 
-    -- Reduces a share to the rate and the burst that the holder has got.
-    local function reduce(r, c, now, a, b, rate, burst)
+    -- Reduces a share to the rate and the burst that the holder has got, 0 if it got nothing: then
+    -- one that kept its bucket goes on with that. The share of a bucket that is full afresh had no
+    -- rate before it.
+    local function reduce(r, c, now, a, b, rate, burst, fresh)
       local p = pool_of(r, c, now, a, b, WAY)
-      local l = p.own
-      if not assigned(l, now) then return end
-      local rest = rest_of(l, now, p.unit)
-      if rest == l.burst * HIT then rest = min(rest, burst * HIT) end -- it is full afresh
+      local l, rest = p.own, rest_of(p.own, now, p.unit)
+      fresh = fresh or l.cut == 0
+      if not assigned(l, now) or burst == 0 and not fresh then return end
+      if fresh then rest = min(rest, burst * HIT) end
       if now < l.cut then l.more = max(l.rate + l.more - rate, 0) end
       l.rate, l.burst = min(l.rate, rate), min(l.burst, burst)
       local left = min(rest + up(ahead(l, now, 1), p.unit) * p.unit, l.left)
@@ -272,7 +274,7 @@ if used.leases then
         return reply(0, 0, 1, 0, 0, 0, 0, 0, 0, #p.wants > 0 and p or nil, now)
       end
       if flags >= 8 then
-        for j = 1, n do reduce(rules[j], counters[j], now, a, b, allowed, denied) end
+        for j = 1, n do reduce(rules[j], counters[j], now, a, b, allowed, denied, fresh) end
         return reply(0, LEFT, 1, 0, 0, 0, 0, 0, 0)
       end
       for j = 1, n do
