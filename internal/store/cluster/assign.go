@@ -87,9 +87,9 @@ func least(parts []*usage) store.Assignment {
 		one := p.got
 		debt, forfeited, send, now := max(a.Debt, one.Debt), max(a.Forfeited, one.Forfeited), a.Send || one.Send, max(a.Now, one.Now)
 		switch {
-		case a.Lasts == 0:
-		case one.Lasts == 0:
+		case one.Lasts == 0 && (a.Lasts > 0 || one.Reason == store.BannedNow && a.Reason != store.BannedNow):
 			a = one
+		case a.Lasts == 0:
 		default:
 			rate, burst, lasts := min(a.Rate, one.Rate), min(a.Burst, one.Burst), min(a.Lasts, one.Lasts)
 			if one.Rate < a.Rate {

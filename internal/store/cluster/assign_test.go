@@ -109,3 +109,16 @@ func TestSlotsTakeBackWhatIsNotSent(t *testing.T) {
 		t.Errorf("the wide limit admits %d; want its burst, 200", n)
 	}
 }
+
+// TestBansShowOverSlots bans the subject of one limit, while another slot has no share to give.
+func TestBansShowOverSlots(t *testing.T) {
+	narrow := store.Rule{Subject: []byte("narrow"), Return: 2, Method: store.Count, Time: 60, Count: 100, Ban: 600, Lease: 200, Weight: 1}
+	s, wide := sharing(t, narrow)
+	take(t, s, 0, wide, 200)
+	for _, rules := range [][]store.Rule{{wide, narrow}, {narrow, wide}} {
+		u := &store.Usage{Now: 1_780_000_000_000, Zone: time.UTC, Rules: rules, Holder: "a", Reported: true, Denied: 1, Lasts: 7000, Fresh: true}
+		if a, err := s.Assign(t.Context(), u); err != nil || a.Reason != store.BannedNow || a.Banned == 0 {
+			t.Errorf("a banned holder gets %+v, %v", a, err)
+		}
+	}
+}
