@@ -204,21 +204,24 @@ func (v *evaluation) refusedFor(m *matchedInput) time.Duration {
 }
 
 // shared returns those counters of the only input that decide, with their rules, or the
-// answer to an input that meets a rule whose limit cannot be shared: one of 0 admits nothing.
-// Shadow rules and marked rules do not decide.
+// answer to an input that meets a rule whose limit cannot be shared: one of 0 admits nothing,
+// whatever rules stand before it. Shadow rules and marked rules do not decide.
 func (m *matchedInput) shared(all []store.Rule, u *Usage) (counters []store.Rule, by []*rules.Rule, none *Assignment) {
 	for i := range all {
 		rule := m.counting[i]
 		if !rule.Enforced() {
 			continue
 		}
-		switch word := cmp.Or(rule.Unassignable(), all[i].Unassignable()); {
-		case all[i].RefusesAll():
+		if all[i].RefusesAll() {
 			return nil, nil, &Assignment{Kind: AssignDeny, Lasts: u.Lasts, Rule: rule}
-		case word != "":
-			return nil, nil, &Assignment{Kind: AssignNone, Rule: rule, Word: word, Reason: tooSmall(word, &all[i])}
+		}
+		if word := cmp.Or(rule.Unassignable(), all[i].Unassignable()); word != "" && none == nil {
+			none = &Assignment{Kind: AssignNone, Rule: rule, Word: word, Reason: tooSmall(word, &all[i])}
 		}
 		counters, by = append(counters, all[i]), append(by, rule)
+	}
+	if none != nil {
+		return nil, nil, none
 	}
 	if len(counters) > store.MaxCounted {
 		return nil, nil, &Assignment{Kind: AssignNone, Rule: by[store.MaxCounted], Reason: "too many rules limit the bucket"}

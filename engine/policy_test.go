@@ -180,6 +180,7 @@ rule : [token] [s=+] [time=1; count=100; burst=200; lease=20%] [result=2; return
 // answer says.
 func TestSmallLimitsAreNotShared(t *testing.T) {
 	e := engine.New(parse(t, withResults(`
+rule : [count] [y=+] [time=60; count=100] [result=2; return=5]
 rule : [count] [u=+] [time=60; count=param lim else 0; lease=20%] [result=2; return=1]
 rule : [token] [v=+] [time=60; count=param lim else 0; lease=20%] [result=2; return=2]
 rule : [token] [w=+] [time=61; count=param lim else 0; burst=10; lease=20%] [result=2; return=3]
@@ -201,6 +202,8 @@ rule : [base]  [x=+] [time=60; count=param lim else 0; base=5] [result=2; return
 		{[]string{"w", "2", "lim", "6"}, engine.AssignNone, "count", "a share needs a count of 7 at least"},
 		{[]string{"w", "2", "lim", "7"}, engine.AssignShare, "", ""},
 		{[]string{"x", "1"}, engine.AssignNone, "base", ""},
+		{[]string{"y", "1", "u", "3"}, engine.AssignDeny, "", ""},
+		{[]string{"y", "1", "u", "3", "lim", "20"}, engine.AssignNone, "lease", ""},
 	} {
 		call := &engine.Call{Op: engine.Take, Inputs: []engine.Input{input(1, c.pairs...)}}
 		a, err := e.Assign(t.Context(), call, &engine.Usage{Holder: "edge-1", Reported: true, Lasts: 7 * time.Second})
