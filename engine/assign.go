@@ -120,25 +120,46 @@ func (e *Engine) Assign(ctx context.Context, c *Call, u *Usage) (*Assignment, er
 	if len(c.Inputs) != 1 || c.Op != Take {
 		return nil, invalid("%d inputs of %v; want a take of one", len(c.Inputs), c.Op)
 	}
-	if e.modes.Of(c.Door) != ModeEnforce {
-		return &Assignment{Kind: AssignAllow, Lasts: u.Lasts}, nil
-	}
 	v := e.evaluations.Get().(*evaluation)
 	defer e.end(v)
-	if none, err := v.begin(e, c); none != nil || err != nil {
-		if err == nil {
-			err = none.Cause
+	var (
+		a       = &Assignment{Kind: AssignAllow, Lasts: u.Lasts}
+		mode    = e.modes.Of(c.Door)
+		set     = e.Rules()
+		matches []rules.Match
+		err     error
+	)
+	if mode != ModeOff { // in which no door asks the rules
+		if err = e.planShares(c, v); err == nil {
+			set, matches = v.rules, v.inputs[0].matches.List
 		}
+	}
+	switch {
+	case mode != ModeEnforce:
+		err = nil
+	case err == nil:
+		a, err = e.assign(ctx, v, u)
+	}
+	if err != nil {
+		a = &Assignment{} // the hits are reported all the same
+	}
+	if u.Reported && e.reported != nil {
+		e.reported(c, set, matches, u, a)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := e.plan(c, v); err != nil {
-		return nil, err
+	return a, nil
+}
+
+// planShares matches the only input of a call.
+func (e *Engine) planShares(c *Call, v *evaluation) error {
+	if none, err := v.begin(e, c); err != nil {
+		return err
+	} else if none != nil {
+		return none.Cause
 	}
-	a, err := e.assign(ctx, v, u)
-	if err == nil && u.Reported && e.reported != nil {
-		e.reported(c, v.rules, v.inputs[0].matches.List, u, a)
-	}
-	return a, err
+	return e.plan(c, v)
 }
 
 // assign answers the usage of the only input of v.

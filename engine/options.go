@@ -57,8 +57,8 @@ func ObserveMatches(f func(*Call, *rules.Set, []rules.Match, *Answer)) Option {
 	return setting(func(s *settings) { s.matched = f })
 }
 
-// ObserveReports calls f after each Assign with a report, with the rules that match the input.
-// f must not retain its arguments. For koalagate's own programs, may change.
+// ObserveReports calls f after each Assign with a report, with the rules that match the input:
+// none in ModeOff, or if they could not be matched. After an error the Assignment is zero. f must not retain its arguments. For koalagate's own programs, may change.
 func ObserveReports(f func(*Call, *rules.Set, []rules.Match, *Usage, *Assignment)) Option {
 	return setting(func(s *settings) { s.reported = f })
 }

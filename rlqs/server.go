@@ -176,9 +176,7 @@ func (s *Server) assign(ctx context.Context, domain string, b *bucket, u *engine
 	defer q.Reset()
 	q.Request = mapping.Request{Door: doorname.Quota, Domain: domain, Entries: b.entries}
 	a, err := s.gate.Assign(ctx, q, s.gate.Hit(q), u)
-	if err == nil {
-		s.counts.add(u, a)
-	}
+	s.counts.add(u, a)
 	return a, err
 }
 
@@ -200,12 +198,15 @@ type counts struct {
 	received, sent                   atomic.Int64
 }
 
-// add counts a usage and its answer.
+// add counts a usage and its answer, nil after an error.
 func (c *counts) add(u *engine.Usage, a *engine.Assignment) {
 	const most = 1 << 40 // of a report
-	c.assigned[a.Kind].Add(1)
 	c.allowed.Add(int64(min(u.Allowed, most)))
 	c.denied.Add(int64(min(u.Denied, most)))
+	if a == nil {
+		return
+	}
+	c.assigned[a.Kind].Add(1)
 	c.forfeited.Add(a.Forfeited)
 	c.debt.Add(a.Debt)
 }

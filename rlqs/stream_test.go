@@ -351,6 +351,9 @@ func TestFailuresOfTheStoreChangeNothing(t *testing.T) {
 		if n := strings.Count(d.logged(), "away"); n != 1 {
 			t.Errorf("%d lines about it; want 1 in\n%s", n, d.logged())
 		}
+		if s := d.rlqs.Stats(); s.Allowed != 1 || s.Assigned["none"] != 0 {
+			t.Errorf("%d hits are counted, and %d answers; want the reported one", s.Allowed, s.Assigned["none"])
+		}
 		d.store.set(granted, nil)
 		pass(time.Second)
 		g.want("the store is back", "ann: 10, 20 per 1s, for 7s")

@@ -135,13 +135,14 @@ func (r *ruleCounts) load(set *rules.Set) {
 	r.active.Store(next)
 }
 
-// of returns the counts of a set, nil if the call began two reloads ago.
+// of returns the counts of a set, nil if the call began two reloads ago, or before the first.
 func (r *ruleCounts) of(set *rules.Set) *countedRules {
 	of := r.active.Load()
-	if of.set != set {
-		if of = of.before; of == nil || of.set != set {
-			return nil
-		}
+	if of != nil && of.set != set {
+		of = of.before
+	}
+	if of == nil || of.set != set {
+		return nil
 	}
 	return of
 }

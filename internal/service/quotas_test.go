@@ -20,6 +20,7 @@ func TestReportsCount(t *testing.T) {
 		"rule : [token] [tenant=+] [time=1; count=10; burst=20; lease=20%] [result=2; return=202]")
 	m, h := metrics.New(metrics.Build{}), heavy.New(heavy.Options{Rule: set.Rule})
 	counts := newRuleCounts(m, h, 0.8)
+	counts.observeReport(&engine.Call{Door: "rlqs"}, set, nil, &engine.Usage{Allowed: 1}, &engine.Assignment{}) // before any rules
 	counts.load(set)
 	store := memory.New(memory.Options{})
 	defer store.Close()
@@ -35,7 +36,7 @@ func TestReportsCount(t *testing.T) {
 	report(1, 1<<63)
 	text := metricsText(m)
 	for _, want := range []string{
-		`koalagate_decisions_total{door="rlqs",verdict="allow"} 31`,
+		`koalagate_decisions_total{door="rlqs",verdict="allow"} 32`,
 		`koalagate_decisions_total{door="rlqs",verdict="deny"} 4.2949673e+09`,
 		`koalagate_rule_admitted_total{name="wide",rule="201"} 31`,
 		`koalagate_rule_refused_total{name="wide",rule="201"} 0`,
