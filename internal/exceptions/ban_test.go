@@ -185,3 +185,36 @@ func TestEndsOfBansAreReported(t *testing.T) {
 		})
 	}
 }
+
+// An instance learns that another one has removed a ban, also if it finds that out when it removes the
+// ban itself.
+func TestEndOfABanThatTwoRemoveIsReported(t *testing.T) {
+	client := storetest.StartServer(t).Client()
+	defer client.Close()
+	ended := make(chan string, 10)
+	late := exceptions.New(exceptions.Options{Redis: client, Prefix: "bans", Logger: slog.New(slog.DiscardHandler), Ended: func(_ context.Context, x *exceptions.Exception) error {
+		ended <- x.ID
+		return nil
+	}})
+	late.Use(parseRules(t, declaredRules))
+	added, err := late.Add(t.Context(), []exceptions.Exception{ban(map[string]string{"uid": "ann"})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.Del(t.Context(), "bans:{exceptions}:book") // as another instance does
+	if _, err := late.Remove(t.Context(), added[0].ID); !errors.Is(err, exceptions.ErrUnknown) {
+		t.Errorf("%v; want ErrUnknown", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); late.Run(ctx) }()
+	defer func() { cancel(); <-stopped }()
+	select {
+	case id := <-ended:
+		if id != added[0].ID {
+			t.Errorf("learned of %s", id)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the end of the ban was not reported")
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -300,7 +301,8 @@ func (k *Keeper) Counts() map[string]int {
 	return counts
 }
 
-// Remove removes an exception and returns it. The error is ErrUnknown, or an error of Redis.
+// Remove removes an exception and returns it. The error is ErrUnknown, also if another instance has
+// removed it, or an error of Redis.
 func (k *Keeper) Remove(ctx context.Context, id string) (*Exception, error) {
 	k.changing.Lock()
 	defer k.changing.Unlock()
@@ -308,14 +310,22 @@ func (k *Keeper) Remove(ctx context.Context, id string) (*Exception, error) {
 		if x.ID != id {
 			continue
 		}
+		var err error
 		if k.records != nil {
-			if err := k.records.remove(ctx, place); err != nil {
-				return nil, err
-			}
+			err = k.records.remove(ctx, x)
+		}
+		switch {
+		case errors.Is(err, ErrUnknown):
+			k.noteRemoved(x) // follow no longer finds that it is gone
+		case err != nil:
+			return nil, err
 		}
 		delete(k.all, place)
 		left := slices.DeleteFunc(slices.Clone(k.list()), func(one *Exception) bool { return one == x })
 		k.replace(k.all, left, pausing(ctx))
+		if err != nil {
+			return nil, err
+		}
 		return x, nil
 	}
 	return nil, ErrUnknown
@@ -341,6 +351,11 @@ func (k *Keeper) drop(now time.Time, pause func()) []Exception {
 	k.ordered = left
 	k.edits++
 	return ended
+}
+
+// noteRemoved notes a ban that another instance has removed since k.looked. k.changing is held.
+func (k *Keeper) noteRemoved(x *Exception) {
+	k.note(x, slices.MinFunc([]time.Time{x.Until, k.looked}, time.Time.Compare))
 }
 
 // note notes a ban that was in force until an instant, for report. k.changing is held.

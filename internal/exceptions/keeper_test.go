@@ -212,6 +212,57 @@ func TestInstancesShareExceptions(t *testing.T) {
 	}
 }
 
+// An instance that has not followed yet removes what it knows, and nothing that another instance has
+// put in its place.
+func TestRemoveLeavesWhatReplacedIt(t *testing.T) {
+	server := storetest.StartServer(t)
+	other := share(t, server, 1)[0]
+	client := server.Client()
+	defer client.Close()
+	for name, c := range map[string]struct {
+		change func(id string) error // by the other instance
+		want   error
+		left   int
+	}{
+		"nothing changed": {func(string) error { return nil }, nil, 0},
+		"removed":         {func(id string) error { _, err := other.Remove(t.Context(), id); return err }, exceptions.ErrUnknown, 0},
+		"replaced": {func(id string) error {
+			if _, err := other.Remove(t.Context(), id); err != nil {
+				return err
+			}
+			_, err := other.Add(t.Context(), []exceptions.Exception{exception(1, "ann", exceptions.Deny)})
+			return err
+		}, exceptions.ErrUnknown, 1},
+		"damaged": {func(string) error {
+			return client.HSet(t.Context(), "koala:{exceptions}:book", `1 {"act":"post","uid":"ann"}`, "{").Err()
+		}, exceptions.ErrUnknown, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client.Del(t.Context(), "koala:{exceptions}:book", "koala:{exceptions}:version")
+			await(t, other, 0)
+			late := exceptions.New(exceptions.Options{Redis: client, Prefix: "koala", Logger: slog.New(slog.DiscardHandler)})
+			late.Use(parseRules(t, ruleText))
+			added, err := late.Add(t.Context(), []exceptions.Exception{exception(1, "ann", exceptions.Allow)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			await(t, other, 1)
+			if err := c.change(added[0].ID); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := late.Remove(t.Context(), added[0].ID); !errors.Is(err, c.want) {
+				t.Errorf("%v; want %v", err, c.want)
+			}
+			if list := late.List(); len(list) != 0 {
+				t.Errorf("the instance still knows %v", list)
+			}
+			if n, err := client.HLen(t.Context(), "koala:{exceptions}:book").Result(); err != nil || n != int64(c.left) {
+				t.Errorf("Redis has %d exceptions, %v; want %d", n, err, c.left)
+			}
+		})
+	}
+}
+
 // wireException is what an instance writes to Redis. Instances of other program versions
 // read it, and its signature covers it.
 const (

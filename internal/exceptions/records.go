@@ -188,9 +188,12 @@ func (r *records) addSome(ctx context.Context, some []Exception) error {
 	return nil
 }
 
-// remove removes the exception at a place.
-func (r *records) remove(ctx context.Context, place string) error {
-	_, err := r.run(ctx, removeScript, rand.Text(), place)
+// remove removes an exception. The error is ErrUnknown if Redis has none at its place, or another.
+func (r *records) remove(ctx context.Context, x *Exception) error {
+	answer, err := r.run(ctx, removeScript, rand.Text(), x.place(), x.ID)
+	if err == nil && answer == "unknown" {
+		return ErrUnknown
+	}
 	return err
 }
 

@@ -112,7 +112,7 @@ func (k *Keeper) follow(ctx context.Context) {
 			for place, x := range k.all {
 				pause()
 				if now := all[place]; now == nil || now.ID != x.ID {
-					k.note(x, slices.MinFunc([]time.Time{x.Until, k.looked}, time.Time.Compare))
+					k.noteRemoved(x)
 				}
 			}
 			k.replace(all, inOrder(all, pause), pause)
