@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"time"
 
@@ -71,6 +72,9 @@ func (s *seeded) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) 
 		case op != engine.Browse && op != engine.Complete:
 			if err := call.trial.reverse(ctx, call.sample, copies); err != nil {
 				return err
+			}
+			if !call.sample.refused { // else the rules in force gave nothing back
+				p = withoutRefunds(p, copies)
 			}
 		}
 	}
@@ -170,6 +174,27 @@ type matchOnly struct{ engine.Source }
 
 // Conclude implements engine.Source.
 func (matchOnly) Conclude(*engine.Decision) {}
+
+// withoutRefunds returns a plan that gives nothing back on counters that contain the call: the rules in
+// force have given it back there. Unlike what they counted it cannot be undone, since a counter that
+// became empty does not tell how many hits it had.
+func withoutRefunds(p *store.Plan, copies map[uint64]bool) *store.Plan {
+	own := *p
+	own.Sets = slices.Clone(p.Sets)
+	for i := range own.Sets {
+		set := &own.Sets[i]
+		if !set.Refund {
+			continue
+		}
+		set.Rules = slices.Clone(set.Rules)
+		for j := range set.Rules {
+			if copies[counterKey(&set.Rules[j])] {
+				set.Rules[j].Weight = 0
+			}
+		}
+	}
+	return &own
+}
 
 // planOf returns the plan that gives back the hits of a plan of the rules in force.
 func (r *reversal) planOf(p *store.Plan) *store.Plan {

@@ -227,6 +227,38 @@ func TestOperations(t *testing.T) {
 	}
 }
 
+// A counter that begins as a copy contains what the call that begins it has given back.
+func TestCopiesContainRefunds(t *testing.T) {
+	const users, acts = "rule : [count] [uid=+] [time=3600; count=10] [result=2; return=201]\n", "rule : [count] [act=+] [time=3600; count=%d] [result=2; return=202]\n"
+	for name, c := range map[string]struct {
+		most    int // of the other input, by the rules in force, which has 2 hits
+		inForce int64
+	}{
+		"given back in force": {9, 1}, "refused in force": {1, 1 + 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, users+fmt.Sprintf(acts, c.most))
+			ann := rules.MakeParams(map[string]string{"uid": "ann"})
+			take := func(inputs ...engine.Input) {
+				t.Helper()
+				if _, err := s.engine.Decide(t.Context(), &engine.Call{Op: engine.Take, Rules: s.inForce, Inputs: inputs}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			take(engine.Input{Params: ann, Hits: 10})
+			running := s.try(users+fmt.Sprintf(acts, 9), nil)
+			take(engine.Input{Params: ann, Hits: 4, Refund: true}, engine.Input{Params: rules.MakeParams(map[string]string{"act": "post"}), Hits: 2})
+			await(t, running, 1)
+			for range 5 {
+				take(engine.Input{Params: ann, Hits: 1})
+			}
+			if f := await(t, running, 6); f.RefusedInForce != c.inForce || f.RefusedOnTrial != 1 {
+				t.Errorf("%+v; want %d refusals in force, and on trial 1 of 5 hits beside 6 of 10", f.Totals, c.inForce)
+			}
+		})
+	}
+}
+
 // A settlement frees what both rule sets hold, also if it arrives before the trial has
 // decided the call.
 func TestSettlementsReachTheTrial(t *testing.T) {
