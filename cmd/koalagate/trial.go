@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -87,10 +88,14 @@ func writeTrial(w io.Writer, t *trial.Report) error {
 	return table.Flush()
 }
 
-// share returns a part of a whole in percent.
+// share returns a part of a whole in percent, with two digits and without an exponent.
 func share(part, whole int64) string {
 	if whole == 0 {
 		return "0 %"
 	}
-	return fmt.Sprintf("%.2g %%", 100*float64(part)/float64(whole))
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(100*float64(part)/float64(whole), 'g', 2, 64), 64) // it cannot fail
+	if rounded == 100 && part < whole {
+		return "over 99 %"
+	}
+	return strconv.FormatFloat(rounded, 'f', -1, 64) + " %"
 }
