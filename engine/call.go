@@ -106,6 +106,10 @@ type Call struct {
 	// Unobserved hides the call from the functions of Observe and ObserveMatches, for
 	// diagnostic calls. For koalagate's own programs, may change.
 	Unobserved bool
+	// Charges marks a Take that records hits, and by which nobody decides: it is no request. If it is
+	// Unobserved, the function of Observe gets it nevertheless, and must not report it. For
+	// koalagate's own programs, may change.
+	Charges bool
 	// Scratch is memory that Decide reuses for the decision, to avoid allocations.
 	// Nil allocates new memory.
 	Scratch *Scratch

@@ -110,7 +110,7 @@ func (e *Engine) Decide(ctx context.Context, c *Call) (*Decision, error) {
 	if err == nil {
 		d, err = e.decide(ctx, c)
 	}
-	if e.observe != nil && c != nil && !c.Unobserved {
+	if e.observe != nil && c != nil && (!c.Unobserved || c.Charges) {
 		e.observe(c, d, err)
 	}
 	return d, err

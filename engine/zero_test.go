@@ -218,16 +218,17 @@ func TestOpString(t *testing.T) {
 	}
 }
 
-// A call that is Unobserved is not observed, even if it is invalid.
+// A call that is Unobserved is not observed, even if it is invalid, unless it charges.
 func TestUnobservedInvalidCalls(t *testing.T) {
 	observed := 0
 	e := engine.New(parse(t, withResults(blackList), rules.Options{}), engine.Observe(func(*engine.Call, *engine.Decision, error) { observed++ }))
-	for _, unobserved := range []bool{true, false} {
-		if d, err := e.Decide(context.Background(), &engine.Call{Op: engine.Take, Unobserved: unobserved}); !engine.IsInvalid(err) || d != nil {
+	for _, c := range []engine.Call{{Unobserved: true}, {}, {Unobserved: true, Charges: true}} {
+		c.Op = engine.Take
+		if d, err := e.Decide(context.Background(), &c); !engine.IsInvalid(err) || d != nil {
 			t.Errorf("no inputs: %+v, %v; want an InvalidError", d, err)
 		}
 	}
-	if observed != 1 {
+	if observed != 2 {
 		t.Errorf("%d calls are observed; want 1", observed)
 	}
 }

@@ -233,7 +233,7 @@ func (c *limitCall) operate(ctx context.Context) error {
 	c.operating = true
 	defer func() { c.operating = false }()
 	if c.ask(0) > 0 {
-		if _, err := c.decide(limited, engine.Call{Op: engine.Take, Unobserved: !alone || c.limits.options.Rules}); err != nil {
+		if _, err := c.decide(limited, engine.Call{Op: engine.Take, Charges: true, Unobserved: !alone || c.limits.options.Rules}); err != nil {
 			return err
 		}
 	}

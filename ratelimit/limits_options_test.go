@@ -68,7 +68,7 @@ func newLimits(t *testing.T, o limitOptions) *ratelimit.Limits {
 		}
 		own = ratelimit.New(ratelimit.Options{PlainEntries: !o.Settle, Watch: o.Watch, Engine: engine.New(none, wiring.CountIn(o.Store), engine.WithModes(modes), engine.WithExceptions(o.Exceptions),
 			engine.WithPolicies(engine.Policies{"ratelimit": o.Outage}), engine.Observe(func(c *engine.Call, d *engine.Decision, err error) {
-				if err != nil || d.Unavailable || o.Decided == nil || c.Op != engine.Take {
+				if c.Unobserved || err != nil || d.Unavailable || o.Decided == nil || c.Op != engine.Take {
 					return
 				}
 				word := d.Verdict.String()

@@ -277,10 +277,13 @@ func (r *trials) mapped(q *door.Question, input int) {
 	}
 }
 
-// observing returns a hook that calls f and passes the decision on to the trial.
+// observing returns a hook that calls f and passes the decision on to the trial, which also gets the
+// charges of a call that is reported with its other descriptors.
 func (r *trials) observing(f func(*engine.Call, *engine.Decision, error)) func(*engine.Call, *engine.Decision, error) {
 	return func(c *engine.Call, d *engine.Decision, err error) {
-		f(c, d, err)
+		if !c.Unobserved {
+			f(c, d, err)
+		}
 		if o := r.observer.Load(); o != nil {
 			o.trial.Observe(c, d, err)
 		}

@@ -98,6 +98,7 @@ func (r *trials) begin(head *trial.Report, tried candidates, space string, until
 	o := trial.Options{
 		Set: tried.rules, Derive: own.derive, Counters: counters.Store, Copy: counters.Copy, Links: counters.Links, Workers: counters.Workers,
 		Mask: r.s.decisions.mask.Value, MaxRules: r.s.config.MaxRules, Exceptions: r.s.exceptions.Engine(),
+		RulesBeside: len(r.s.config.Rules) > 0,
 	}
 	line := []any{"version", head.Version, "hash", head.Hash, "rules", len(tried.rules.Rules)}
 	if tried.limits != nil {

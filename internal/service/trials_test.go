@@ -200,6 +200,18 @@ func TestTrialsDeriveTheirOwnParameters(t *testing.T) {
 	}
 }
 
+// Logs and metrics do not see what a call charges beside its decision. Only the trial does.
+func TestChargesBesideADecisionAreNotReported(t *testing.T) {
+	reported := 0
+	observe := newTrials(new(Service)).observing(func(*engine.Call, *engine.Decision, error) { reported++ })
+	for _, unobserved := range []bool{true, false} {
+		observe(&engine.Call{Op: engine.Take, Charges: true, Unobserved: unobserved}, new(engine.Decision), nil)
+	}
+	if reported != 1 {
+		t.Errorf("%d calls are reported; want the charge alone", reported)
+	}
+}
+
 // Rules on trial derive parameters from the descriptors that meet limits alone.
 func TestTrialsDeriveFromDescriptorsOfLimits(t *testing.T) {
 	parse := func(params string) *rules.Set {

@@ -107,7 +107,7 @@ const ownMark = "For koalagate's own programs, may change."
 
 // ownParts are what has the mark.
 var ownParts = []string{
-	"engine.Assignment", "engine.AssignmentKind", "engine.AssignmentTime", "engine.Basis", "engine.Call.RefuseExcess", "engine.Call.Unobserved", "engine.Counter",
+	"engine.Assignment", "engine.AssignmentKind", "engine.AssignmentTime", "engine.Basis", "engine.Call.Charges", "engine.Call.RefuseExcess", "engine.Call.Unobserved", "engine.Counter",
 	"engine.Decision.Single", "engine.Engine.Assign", "engine.Engine.Basis", "engine.Engine.Counters", "engine.Engine.ResetCounter", "engine.Lent",
 	"engine.ObserveMatches", "engine.ObserveReports", "engine.ObserveSettlements", "engine.ObserveTooManyWaiting",
 	"engine.Problem", "engine.ProblemOf", "engine.Usage", "engine.ValidReceipt", "engine.WaitLimit",

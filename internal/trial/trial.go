@@ -36,6 +36,9 @@ type Options struct {
 	Source func(c *engine.Call) (inForce, onTrial engine.Source)
 	// LimitsOnly leaves the inputs out that rules decide: only limits are on trial.
 	LimitsOnly bool
+	// RulesBeside says that rules in force decide beside limits. The charges of a call are then calls of
+	// their own for the rules, and the rules on trial leave those for limits aside.
+	RulesBeside bool
 	// Counters belong to the trial alone. The Trial does not close them.
 	Counters store.Store
 	// Copy copies the counters of rules from those in force, unless the trial has them
@@ -139,7 +142,7 @@ func (t *Trial) Observe(c *engine.Call, d *engine.Decision, err error) {
 	}
 	s := &sample{at: time.Now(), inForce: c.Rules, refused: refused, receipt: strings.Clone(d.Receipt)}
 	s.call = engine.Call{
-		Op: c.Op, Door: c.Door, Rule: c.Rule, Erase: c.Erase, RefuseExcess: c.RefuseExcess, Patience: c.Patience, CallerWaits: true,
+		Op: c.Op, Charges: c.Charges, Door: c.Door, Rule: c.Rule, Erase: c.Erase, RefuseExcess: c.RefuseExcess, Patience: c.Patience, CallerWaits: true,
 	}
 	if t.o.Source != nil && c.Source != nil {
 		s.limits, s.call.Source = t.o.Source(c)
@@ -178,7 +181,7 @@ func (s *sample) choose(c *engine.Call, answers []engine.Answer, o *Options) (kn
 		s.add(c.Inputs[:sourced], answers, true)
 	}
 	switch {
-	case o.LimitsOnly:
+	case o.LimitsOnly, o.RulesBeside && c.Charges:
 		return true
 	case sourced == all:
 		sourced = 0
@@ -269,7 +272,7 @@ func (s *sample) run(t *Trial) {
 		return
 	}
 	t.receipts.link(t, s.receipt, d.Receipt)
-	if !s.call.Op.Decides() {
+	if !s.call.Op.Decides() || s.call.Charges {
 		return
 	}
 	before, now := whatif.First(s.outcomes), whatif.Call(d)
