@@ -24,7 +24,8 @@ const (
 )
 
 // Exception replaces what a rule does for one identity until an instant. It applies to
-// all operations but Peek and Reset, and not to inputs with an Override. ExceptBan has no rule:
+// all operations but Peek and Reset, and not to limits that the call states itself: inputs with an
+// Override, and matches of a Source that are Stated. ExceptBan has no rule:
 // it refuses each input with all of its Params, whatever else the input has, and applies to
 // operations that decide, except for refunds.
 type Exception struct {
@@ -226,6 +227,9 @@ func (v *evaluation) exceptionKind(c *Call, in *Input, m *matchedInput, i int) E
 // except returns the exception that applies to match i of an input, nil if none does.
 func (v *evaluation) except(m *matchedInput, i int) *Exception {
 	match := &m.matches.List[i]
+	if match.Stated {
+		return nil
+	}
 	identity := match.Identity
 	if !match.Rule.Counts() {
 		if !v.book.direct {
@@ -252,7 +256,7 @@ func (v *evaluation) except(m *matchedInput, i int) *Exception {
 // applies now. Bans of requests are found by Ban.
 func (e *Engine) Exception(m *rules.Match) *Exception {
 	book, now := e.exceptionsNow()
-	if book == nil || m.Rule == nil {
+	if book == nil || m.Rule == nil || m.Stated {
 		return nil
 	}
 	if x := book.find(m.Rule.Return, m.Identity); x != nil && x.Until > now {

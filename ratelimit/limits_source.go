@@ -149,7 +149,7 @@ func (c *limitCall) Match(i int, m *rules.Matches) {
 	m.List = m.List[:0]
 	if a := &c.applied[c.asked[i]]; a.limit != nil {
 		rule := c.rule(a)
-		m.List = append(m.List, rules.Match{Rule: rule, Identity: c.subject[a.from:a.to:a.to], Limits: rule.Limits, Cost: 1})
+		m.List = append(m.List, rules.Match{Rule: rule, Identity: c.subject[a.from:a.to:a.to], Limits: rule.Limits, Cost: 1, Stated: a.limit.Number < 0})
 	}
 }
 

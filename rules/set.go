@@ -105,6 +105,9 @@ type Match struct {
 	// Cost is the weight of one hit: the value of the rule's cost parameter,
 	// 0 … 10^15, or 1 without such a value.
 	Cost int64
+	// Stated is true for a limit that a call states itself: exceptions of the engine, which are for
+	// limits that are configured, do not apply to it. Set.Match does not set it.
+	Stated bool
 }
 
 // Matches receives the rules that match a request, highest priority first. The zero
