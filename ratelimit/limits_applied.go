@@ -63,8 +63,7 @@ func (c *limitCall) find() {
 		entries := c.message.entriesOf(i)
 		c.match.Shared = nil
 		if d.hasLimit {
-			a.limit = c.override(d, entries)
-			a.path = a.limit.Path
+			a.limit, a.path = c.override(d, entries)
 		} else {
 			c.set.Match(c.message.domain, entries, &c.match)
 			a.limit, a.path = c.match.Limit, c.match.Path
@@ -92,16 +91,20 @@ func unitOf(d *descriptor) envoylimits.Unit {
 	return envoylimits.Unit(min(max(d.limit.unit, 0), math.MaxUint8))
 }
 
-// override returns the limit that a descriptor carries.
-func (c *limitCall) override(d *descriptor, entries []mapping.Entry) *envoylimits.Limit {
-	keys := make([]string, len(entries))
-	for i, e := range entries {
-		if keys[i] = e.Key; e.Value != "" {
-			keys[i] = e.Key + "_" + e.Value
+// override returns the limit that a descriptor carries, and the path of its statistics with the
+// values of the descriptor. The path of the limit has none: clients choose values.
+func (c *limitCall) override(d *descriptor, entries []mapping.Entry) (limit *envoylimits.Limit, path string) {
+	var own, full strings.Builder
+	own.WriteString(c.message.domain)
+	full.WriteString(c.message.domain)
+	for _, e := range entries {
+		own.WriteString("." + e.Key)
+		full.WriteString("." + e.Key)
+		if e.Value != "" {
+			full.WriteString("_" + e.Value)
 		}
 	}
-	path := c.message.domain + "." + strings.Join(keys, ".")
-	return &envoylimits.Limit{Number: -1, Path: path, Requests: d.limit.requests, Unit: unitOf(d)}
+	return &envoylimits.Limit{Number: -1, Path: own.String(), Requests: d.limit.requests, Unit: unitOf(d)}, full.String()
 }
 
 // replace drops the limits that another limit of the call replaces.

@@ -2,16 +2,19 @@ package ratelimit_test
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	extv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/dropin/imported"
 	"github.com/koalagate/koalagate/internal/dropin/statistics"
+	"github.com/koalagate/koalagate/internal/envoylimits"
 	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/wire/wiretest"
 	"github.com/koalagate/koalagate/rules"
@@ -95,5 +98,34 @@ func TestCallsByGRPCAloneAreCounted(t *testing.T) {
 	}
 	if !strings.Contains(text.String(), "ratelimit_server.ShouldRateLimit.total_requests: 3\n") {
 		t.Errorf("want 3 calls in\n%s", &text)
+	}
+}
+
+// limitPaths are statistics that keep the paths of what is counted.
+type limitPaths struct {
+	imported.Statistics
+	paths, limits map[string]bool
+}
+
+func (p limitPaths) Counted(path string, l *envoylimits.Limit, _, _, _ uint64) {
+	p.paths[path], p.limits[l.Path] = true, true
+}
+
+func (p limitPaths) Subtracted(path string, l *envoylimits.Limit, _ uint64) {
+	p.paths[path], p.limits[l.Path] = true, true
+}
+
+// The path of the limit bounds the statistics, so that it must have no value of a request.
+func TestLimitsThatDescriptorsStateHavePathsWithoutValues(t *testing.T) {
+	got := limitPaths{paths: make(map[string]bool), limits: make(map[string]bool)}
+	i := importLimits(t, func(o *limitOptions, _ *clock) { o.Statistics = got })
+	back := with(stating("any", 5), "other", "")
+	back.HitsAddend, back.IsNegativeHits = wrapperspb.UInt64(1), true
+	i.want(ok, nil, stating("any", 5), back)
+	if want := map[string]bool{"d.any_x": true, "d.any_x.other": true}; !maps.Equal(got.paths, want) {
+		t.Errorf("the paths are %v; want %v", got.paths, want)
+	}
+	if want := map[string]bool{"d.any": true, "d.any.other": true}; !maps.Equal(got.limits, want) {
+		t.Errorf("the paths of the limits are %v; want %v", got.limits, want)
 	}
 }

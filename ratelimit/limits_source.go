@@ -226,7 +226,7 @@ func (c *limitCall) record(a *applied, from *engine.Answer) {
 	}
 	if a.negative {
 		a.over = false
-		c.limits.options.Statistics.Subtracted(a.path, uint64(a.weight))
+		c.limits.options.Statistics.Subtracted(a.path, a.limit, uint64(a.weight))
 	} else {
 		c.limits.options.Statistics.Counted(a.path, a.limit, uint64(a.weight), uint64(max(a.after-a.counted, 0)), uint64(a.after))
 	}

@@ -52,7 +52,7 @@ func (noStatistics) UnknownDomain(string) {}
 func (noStatistics) Counted(string, *envoylimits.Limit, uint64, uint64, uint64) {}
 
 // Subtracted discards hits that were given back.
-func (noStatistics) Subtracted(string, uint64) {}
+func (noStatistics) Subtracted(string, *envoylimits.Limit, uint64) {}
 
 // Overruled discards a refusal that shadow mode overruled.
 func (noStatistics) Overruled() {}

@@ -16,7 +16,7 @@ type Limit struct {
 	// Number is the position in Set.Limits, -1 for the limit of a descriptor.
 	Number int
 	// Path is the domain and the keys of all levels, as in domain.key_value.key: the
-	// name of the limit's statistics.
+	// name of the limit's statistics. The limit of a descriptor has no values in it.
 	Path      string
 	Requests  uint32
 	Unit      Unit

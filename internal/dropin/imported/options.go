@@ -36,7 +36,7 @@ type Statistics interface {
 	// Counted reports the hits of a descriptor, and the count before and after them.
 	Counted(path string, limit *envoylimits.Limit, hits, before, after uint64)
 	// Subtracted reports hits that a descriptor gave back.
-	Subtracted(path string, hits uint64)
+	Subtracted(path string, limit *envoylimits.Limit, hits uint64)
 	// Overruled reports a refusal that Options.Shadow or the mode of the door let through.
 	Overruled()
 	// StoreFailed reports a call that ended with an error because no store answered.

@@ -15,8 +15,10 @@ import (
 )
 
 // MaxPaths is the largest number of paths with counts of their own. Clients can choose
-// paths if a configuration has detailed_metric or value_to_metric; further paths are
-// counted under the path of their limit.
+// paths if a configuration has detailed_metric or value_to_metric, or if descriptors state
+// limits themselves; further paths are counted under the path of their limit, which has no
+// values of requests. Gateways choose the keys of limits that descriptors state: from twice as
+// many paths on, new ones of these are not counted.
 const MaxPaths = 100_000
 
 // Statistics are the counts since the start. They implement imported.Statistics and
@@ -87,12 +89,15 @@ func (s *Statistics) UnknownDomain(domain string) {
 }
 
 // of returns the counts of a path, or of the limit's own path if there are too many.
-func (s *Statistics) of(path, own string) *limit {
+func (s *Statistics) of(path string, own *envoylimits.Limit) *limit {
 	if l, exists := s.paths.Load(path); exists {
 		return l.(*limit)
 	}
-	if path != own && s.size.Load() >= MaxPaths {
-		return s.of(own, own)
+	switch size := s.size.Load(); {
+	case path != own.Path && size >= MaxPaths:
+		return s.of(own.Path, own)
+	case own.Number < 0 && size >= 2*MaxPaths:
+		return new(limit) // which nobody reads
 	}
 	l, exists := s.paths.LoadOrStore(path, new(limit))
 	if !exists {
@@ -104,7 +109,7 @@ func (s *Statistics) of(path, own string) *limit {
 // Counted counts the hits of a descriptor: those above the limit, those near it, and all
 // of them as within the limit if the limit holds after them.
 func (s *Statistics) Counted(path string, l *envoylimits.Limit, hits, before, after uint64) {
-	c := s.of(path, l.Path)
+	c := s.of(path, l)
 	c.total.Add(hits)
 	most := uint64(l.Requests)
 	near := uint64(math.Floor(float64(float32(most) * s.nearRatio)))
@@ -135,7 +140,9 @@ func beyond(threshold, hits, before, after uint64) uint64 {
 }
 
 // Subtracted counts hits that a descriptor gave back.
-func (s *Statistics) Subtracted(path string, hits uint64) { s.of(path, path).negative.Add(hits) }
+func (s *Statistics) Subtracted(path string, l *envoylimits.Limit, hits uint64) {
+	s.of(path, l).negative.Add(hits)
+}
 
 // Overruled counts a refusal that SHADOW_MODE let through.
 func (s *Statistics) Overruled() { s.overruled.Add(1) }
