@@ -120,7 +120,7 @@ func (c *limitCall) appendStatus(b []byte, a *applied) []byte {
 	case a.limit != nil:
 		var inner int
 		b, inner = wire.Begin(b, statusLimit)
-		b = wire.AppendNumber(b, limitRequests, uint64(a.limit.Requests))
+		b = wire.AppendNumber(b, limitRequests, uint64(clamp(a.most)))
 		b = wire.AppendNumber(b, limitUnit, uint64(a.limit.Unit))
 		b = wire.End(wire.AppendText(b, limitName, a.limit.Name), inner)
 		b = wire.AppendNumber(b, statusRemaining, uint64(a.remaining))
@@ -163,7 +163,7 @@ func (c *limitCall) appendHeaders(b []byte) []byte {
 	}
 	names := c.limits.options.Headers
 	for _, h := range []rules.Header{
-		{Name: names.Limit, Value: strconv.FormatUint(uint64(strictest.limit.Requests), 10)},
+		{Name: names.Limit, Value: strconv.FormatUint(uint64(clamp(strictest.most)), 10)},
 		{Name: names.Remaining, Value: strconv.FormatUint(uint64(strictest.remaining), 10)},
 		{Name: names.Reset, Value: strconv.FormatInt(strictest.reset, 10)},
 	} {

@@ -23,6 +23,7 @@ type applied struct {
 	ownHits   bool // the descriptor carries its weight itself
 
 	counted   int64 // the weight that was counted
+	most      int64 // hits that the limit allows, or an exception in its place
 	after     int64 // hits after the call
 	over      bool
 	banned    int64 // seconds until the end of the ban that refuses it; 0 for none
@@ -71,6 +72,7 @@ func (c *limitCall) find() {
 		if a.limit == nil {
 			continue
 		}
+		a.most = int64(a.limit.Requests)
 		replaces = replaces || len(a.limit.Replaces) > 0
 		if !a.limit.Unlimited {
 			c.appendSubject(a, entries, c.match.Shared)

@@ -1,6 +1,8 @@
 package ratelimit_test
 
 import (
+	"fmt"
+	"math"
 	"testing"
 
 	extv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -8,6 +10,8 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/dropin/imported"
+	"github.com/koalagate/koalagate/internal/dropin/statistics"
 )
 
 // stating returns a descriptor that states a limit per hour itself.
@@ -48,5 +52,47 @@ func TestExceptionsDoNotConcernLimitsThatDescriptorsState(t *testing.T) {
 			i.want(overLimit, []uint32{0}, stating("two", 1))
 			i.want(c.configured, nil, oneEntry("two"))
 		})
+	}
+}
+
+// What answers and statistics say of a limit is what the exception makes of it.
+func TestAnswersAndStatisticsFollowExceptionsOfTheCount(t *testing.T) {
+	const calls = 20
+	for _, windows := range []imported.Windows{imported.Fixed, imported.Opening, imported.Sliding} {
+		for _, c := range []struct {
+			count            int64
+			limit, remaining uint32 // of the first answer
+			within, over     uint64 // of all calls
+		}{
+			{3, 3, 2, 3, 17},
+			{100, 100, 99, 20, 0},
+			{math.MaxUint32 + 1, math.MaxUint32, math.MaxUint32, 20, 0},
+		} {
+			t.Run(fmt.Sprint(windows, " ", c.count), func(t *testing.T) {
+				exceptions, counted := new(engine.Exceptions), statistics.New(0.8)
+				i := importLimits(t, func(o *limitOptions, _ *clock) {
+					o.Exceptions, o.Statistics, o.Windows = exceptions, counted, windows
+					o.Headers = &imported.Headers{Limit: "Limit", Remaining: "Remaining", Reset: "Reset"}
+				})
+				i.except(exceptions, "d.ten", "ten", engine.Exception{Kind: engine.ExceptCount, Count: c.count})
+				for n := range calls {
+					answer, err := i.try(oneEntry("ten"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					status, headers := answer.GetStatuses()[0], answer.GetResponseHeadersToAdd()
+					if n == 0 && status.GetLimitRemaining() != c.remaining {
+						t.Errorf("%d remain; want %d", status.GetLimitRemaining(), c.remaining)
+					}
+					if limit := status.GetCurrentLimit().GetRequestsPerUnit(); n > 0 && (limit != c.limit || headers[0].GetValue() != fmt.Sprint(c.limit)) {
+						t.Errorf("the limit is %d, and in %v; want %d", limit, headers, c.limit)
+					}
+				}
+				counts := countsOf(t, counted)
+				if counts["d.ten.total_hits"] != calls || counts["d.ten.within_limit"] != c.within || counts["d.ten.over_limit"] != c.over {
+					t.Errorf("the statistics are %v; want %d within the limit, and %d over it", counts, c.within, c.over)
+				}
+			})
+		}
 	}
 }

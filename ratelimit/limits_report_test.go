@@ -107,7 +107,7 @@ type limitPaths struct {
 	paths, limits map[string]bool
 }
 
-func (p limitPaths) Counted(path string, l *envoylimits.Limit, _, _, _ uint64) {
+func (p limitPaths) Counted(path string, l *envoylimits.Limit, _, _, _, _ uint64) {
 	p.paths[path], p.limits[l.Path] = true, true
 }
 

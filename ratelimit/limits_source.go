@@ -209,11 +209,13 @@ func (c *limitCall) judge(a *applied, to *engine.Answer) {
 // record sets the result of a descriptor with a limit, and reports it.
 func (c *limitCall) record(a *applied, from *engine.Answer) {
 	q := &from.Quota
-	a.reset = max(1, (q.ResetMS()+999)/1000)
+	if a.reset = max(1, (q.ResetMS()+999)/1000); from.Limited {
+		a.most = q.Limit
+	}
 	switch {
 	case !from.Limited: // an exception or the policy of the door decided without the counter
 		a.over, a.after, a.reset = from.Verdict != rules.Allow, a.counted, a.limit.Unit.Seconds()
-		if q.Limit, q.Remaining = int64(a.limit.Requests), int64(a.limit.Requests); a.over {
+		if q.Limit, q.Remaining = a.most, a.most; a.over {
 			a.after += q.Limit
 		}
 	case from.Decider == nil || a.negative:
@@ -228,7 +230,7 @@ func (c *limitCall) record(a *applied, from *engine.Answer) {
 		a.over = false
 		c.limits.options.Statistics.Subtracted(a.path, a.limit, uint64(a.weight))
 	} else {
-		c.limits.options.Statistics.Counted(a.path, a.limit, uint64(a.weight), uint64(max(a.after-a.counted, 0)), uint64(a.after))
+		c.limits.options.Statistics.Counted(a.path, a.limit, uint64(a.most), uint64(a.weight), uint64(max(a.after-a.counted, 0)), uint64(a.after))
 	}
 	if a.remaining = 0; !a.over {
 		a.remaining = clamp(q.Remaining)

@@ -49,7 +49,7 @@ func (noStatistics) Called(time.Duration) {}
 func (noStatistics) UnknownDomain(string) {}
 
 // Counted discards the hits of a limit.
-func (noStatistics) Counted(string, *envoylimits.Limit, uint64, uint64, uint64) {}
+func (noStatistics) Counted(string, *envoylimits.Limit, uint64, uint64, uint64, uint64) {}
 
 // Subtracted discards hits that were given back.
 func (noStatistics) Subtracted(string, *envoylimits.Limit, uint64) {}

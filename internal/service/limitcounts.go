@@ -29,13 +29,12 @@ type countedLimits struct {
 }
 
 // Counted implements imported.Statistics.
-func (l *limitCounts) Counted(path string, limit *envoylimits.Limit, hits, before, after uint64) {
-	l.Statistics.Counted(path, limit, hits, before, after)
+func (l *limitCounts) Counted(path string, limit *envoylimits.Limit, most, hits, before, after uint64) {
+	l.Statistics.Counted(path, limit, most, hits, before, after)
 	count := l.of(l.current()).counts[limit]
 	if count == nil {
 		return // the limit is the descriptor's own, or was replaced during the call
 	}
-	most := uint64(limit.Requests)
 	switch {
 	case after <= most:
 		count.Admitted(float64(after) > math.Floor(float64(most)*l.near))

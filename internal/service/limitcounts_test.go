@@ -40,11 +40,12 @@ func TestImportedLimitsAreCountedAsRules(t *testing.T) {
 	l := &limitCounts{Statistics: statistics.New(0.8), metrics: m, current: func() *envoylimits.Set { return set }, near: 0.8}
 	ten, shadow := set.Limits()[0], set.Limits()[1]
 	for after := uint64(1); after <= 12; after++ {
-		l.Counted(ten.Path, ten, 1, after-1, after)
+		l.Counted(ten.Path, ten, 10, 1, after-1, after)
 	}
-	l.Counted(shadow.Path, shadow, 1, 0, 1)
-	l.Counted("d.own", &envoylimits.Limit{Path: "d.own", Requests: 1, Unit: envoylimits.Day}, 1, 0, 1)
-	if got := totalsOf(m, "d.ten"); got.Admitted != 10 || got.Near != 2 || got.Refused != 2 || got.Shadow != 0 {
+	l.Counted(ten.Path, ten, 100, 1, 12, 13) // with an exception
+	l.Counted(shadow.Path, shadow, 0, 1, 0, 1)
+	l.Counted("d.own", &envoylimits.Limit{Path: "d.own", Requests: 1, Unit: envoylimits.Day}, 1, 1, 0, 1)
+	if got := totalsOf(m, "d.ten"); got.Admitted != 11 || got.Near != 2 || got.Refused != 2 || got.Shadow != 0 {
 		t.Errorf("d.ten: %+v", got)
 	}
 	if got := totalsOf(m, "d.shadow"); got.Admitted != 1 || got.Refused != 0 || got.Shadow != 1 {
@@ -56,8 +57,8 @@ func TestImportedLimitsAreCountedAsRules(t *testing.T) {
 
 	// A limit that stays keeps its counts, with another number too.
 	set = limitsOf(t, limitOf("ten", 20, false))
-	l.Counted("d.ten", set.Limits()[0], 1, 12, 13)
-	if got := totalsOf(m, "d.ten"); got.Admitted != 11 || len(m.RuleTotals()) != 1 {
+	l.Counted("d.ten", set.Limits()[0], 20, 1, 12, 13)
+	if got := totalsOf(m, "d.ten"); got.Admitted != 12 || len(m.RuleTotals()) != 1 {
 		t.Errorf("after a change: %+v of %d rows", got, len(m.RuleTotals()))
 	}
 }
@@ -71,7 +72,7 @@ func TestManyImportedLimitsShareCounts(t *testing.T) {
 	set := limitsOf(t, list...)
 	l := &limitCounts{Statistics: statistics.New(0.8), metrics: m, current: func() *envoylimits.Set { return set }, near: 0.8}
 	for _, limit := range set.Limits() {
-		l.Counted(limit.Path, limit, 1, 0, 1)
+		l.Counted(limit.Path, limit, 1, 1, 0, 1)
 	}
 	if rows, other := len(m.RuleTotals()), totalsOf(m, ""); rows != 1001 || other.Admitted != 5 {
 		t.Errorf("%d rows, and %+v for the others; want 1001 and 5", rows, other)

@@ -33,8 +33,9 @@ type Statistics interface {
 	Called(took time.Duration)
 	// UnknownDomain reports a descriptor of a domain without limits.
 	UnknownDomain(domain string)
-	// Counted reports the hits of a descriptor, and the count before and after them.
-	Counted(path string, limit *envoylimits.Limit, hits, before, after uint64)
+	// Counted reports the hits of a descriptor, and the count before and after them. most is how
+	// many hits it may have: those of the limit, unless an exception or a share replaces them.
+	Counted(path string, limit *envoylimits.Limit, most, hits, before, after uint64)
 	// Subtracted reports hits that a descriptor gave back.
 	Subtracted(path string, limit *envoylimits.Limit, hits uint64)
 	// Overruled reports a refusal that Options.Shadow or the mode of the door let through.

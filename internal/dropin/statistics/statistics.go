@@ -106,12 +106,11 @@ func (s *Statistics) of(path string, own *envoylimits.Limit) *limit {
 	return l.(*limit)
 }
 
-// Counted counts the hits of a descriptor: those above the limit, those near it, and all
-// of them as within the limit if the limit holds after them.
-func (s *Statistics) Counted(path string, l *envoylimits.Limit, hits, before, after uint64) {
+// Counted counts the hits of a descriptor that may have most of them: those above the limit,
+// those near it, and all of them as within the limit if the limit holds after them.
+func (s *Statistics) Counted(path string, l *envoylimits.Limit, most, hits, before, after uint64) {
 	c := s.of(path, l)
 	c.total.Add(hits)
-	most := uint64(l.Requests)
 	near := uint64(math.Floor(float64(float32(most) * s.nearRatio)))
 	if after <= most {
 		c.within.Add(hits)

@@ -20,10 +20,10 @@ import (
 func counted() *statistics.Statistics {
 	s := statistics.New(0.8)
 	ten := &envoylimits.Limit{Path: "d.route_r1.user.more", Requests: 10}
-	s.Counted("d.route_r1.user.more", ten, 7, 0, 7)
-	s.Counted("d.route_r1.user.more", ten, 5, 7, 12)
-	s.Counted("d.route_r1.user.other", ten, 1, 12, 13)
-	s.Counted("d.ip_192.0.2.1", &envoylimits.Limit{Path: "d.ip_192.0.2.1", Requests: 1, Shadow: true}, 2, 0, 2)
+	s.Counted("d.route_r1.user.more", ten, 10, 7, 0, 7)
+	s.Counted("d.route_r1.user.more", ten, 10, 5, 7, 12)
+	s.Counted("d.route_r1.user.other", ten, 10, 1, 12, 13)
+	s.Counted("d.ip_192.0.2.1", &envoylimits.Limit{Path: "d.ip_192.0.2.1", Requests: 1, Shadow: true}, 1, 2, 0, 2)
 	s.UnknownDomain("nobody")
 	s.StoreFailed()
 	s.Loaded(true)
@@ -161,7 +161,7 @@ func TestStatsdReceivesDifferences(t *testing.T) {
 		t.Fatalf("no line, %v", lines.Err())
 	}
 	await("12|c")
-	s.Counted("d.route_r1.user.more", &envoylimits.Limit{Requests: 10}, 3, 12, 15)
+	s.Counted("d.route_r1.user.more", &envoylimits.Limit{Requests: 10}, 10, 3, 12, 15)
 	await("3|c")
 	if gauges < 2 {
 		t.Errorf("%d gauges; want one at each interval", gauges)
