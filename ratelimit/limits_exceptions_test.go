@@ -88,6 +88,9 @@ func TestAnswersAndStatisticsFollowExceptionsOfTheCount(t *testing.T) {
 						t.Errorf("the limit is %d, and in %v; want %d", limit, headers, c.limit)
 					}
 				}
+				if look := i.look("ten"); look.Max != c.count {
+					t.Errorf("the look says %d; want %d", look.Max, c.count)
+				}
 				counts := countsOf(t, counted)
 				if counts["d.ten.total_hits"] != calls || counts["d.ten.within_limit"] != c.within || counts["d.ten.over_limit"] != c.over {
 					t.Errorf("the statistics are %v; want %d within the limit, and %d over it", counts, c.within, c.over)

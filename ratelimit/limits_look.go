@@ -53,7 +53,7 @@ func (s *Limits) look(ctx context.Context, found *imported.Look, m rules.Match) 
 	if state.Exception != nil {
 		found.Exception = state.Exception.ID
 	}
-	found.Used, found.Remaining, found.Degraded = state.Used, state.Remaining, degraded
+	found.Max, found.Used, found.Remaining, found.Degraded = state.Limit, state.Used, state.Remaining, degraded
 	found.Reset = max(time.Second, (state.Reset + time.Second - 1).Truncate(time.Second))
 	d, err := e.Decide(ctx, &engine.Call{
 		Op: engine.Browse, Door: doorname.RateLimit, Source: &look{m}, Unobserved: true, Inputs: []engine.Input{{Sourced: true, NoHits: true}},

@@ -30,7 +30,7 @@ func importedLimits(t *testing.T) *operations.Imported {
 			if m.Limit == nil {
 				return &imported.Look{Reason: set.Reason(domain, entries, &m)}, nil
 			}
-			return &imported.Look{Path: m.Path, Limit: m.Limit, Used: 4, Reset: time.Minute, Exceeded: true, Refused: true}, nil
+			return &imported.Look{Path: m.Path, Limit: m.Limit, Max: 4, Used: 4, Reset: time.Minute, Exceeded: true, Refused: true}, nil
 		},
 	}
 }

@@ -57,7 +57,7 @@ func (d *Desk) whyImported(ctx context.Context, question *explain.Question, w *W
 	if look.Limit == nil || look.Limit.Unlimited {
 		return nil
 	}
-	x.Counted, x.Max, x.Used, x.Remaining, x.ResetMS = true, int64(look.Limit.Requests), look.Used, look.Remaining, look.Reset.Milliseconds()
+	x.Counted, x.Max, x.Used, x.Remaining, x.ResetMS = true, look.Max, look.Used, look.Remaining, look.Reset.Milliseconds()
 	x.Exception = look.Exception
 	if look.Match.Rule != nil {
 		w.addRefusals(d.refusals.Of(&look.Match))

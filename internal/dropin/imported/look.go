@@ -15,10 +15,11 @@ type Look struct {
 	Limit *envoylimits.Limit
 	// Reason is why no limit applies, "" if one does.
 	Reason string
-	// Used and Remaining are hits of the current window, and Reset is the time until it
-	// ends. They are 0 for an unlimited limit.
-	Used, Remaining int64
-	Reset           time.Duration
+	// Max, Used and Remaining are hits of the current window, and Reset is the time until it
+	// ends. Max is what the limit allows, or an exception in its place. They are 0 for an
+	// unlimited limit.
+	Max, Used, Remaining int64
+	Reset                time.Duration
 	// Exceeded reports whether another hit would exceed the limit, and Refused whether a
 	// call with that hit alone would be refused.
 	Exceeded, Refused bool
