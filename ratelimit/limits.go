@@ -162,6 +162,9 @@ func (c *limitCall) answer(ctx context.Context, fault error) ([]byte, error) {
 		c.receipt = d.Receipt
 	}
 	c.reply = c.appendResponse(c.reply[:0], d.Verdict != rules.Allow)
+	if s.options.Rules && d.Verdict == rules.Allow {
+		c.reply = c.appendAllowed(c.reply, d)
+	}
 	return c.reply, nil
 }
 

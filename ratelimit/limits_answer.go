@@ -6,6 +6,7 @@ import (
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
+	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/envoyapi"
 	"github.com/koalagate/koalagate/internal/wire"
 	"github.com/koalagate/koalagate/rules"
@@ -170,4 +171,24 @@ func (c *limitCall) appendHeaders(b []byte) []byte {
 		b = envoyapi.AppendHeader(b, replyHeaders, h)
 	}
 	return b
+}
+
+// appendAllowed appends what the rules beside the limits say of a request that they allow: the
+// headers of [forward], and as dynamic metadata their marks and shadow rules. Without any of them
+// the answer is that of envoyproxy/ratelimit.
+func (c *limitCall) appendAllowed(b []byte, d *engine.Decision) []byte {
+	b = c.server.appendForwarded(b, &c.call)
+	byRules := engine.Decision{Answers: d.Answers[len(c.asked):]}
+	marks, shadow := byRules.Marks(), byRules.ShadowRules()
+	if marks == nil && shadow == nil {
+		return b
+	}
+	b, from := wire.Begin(b, replyMetadata) // parsers merge this with other metadata
+	if shadow != nil {
+		b = wire.AppendNumbersFact(b, "shadow", shadow)
+	}
+	if marks != nil {
+		b = wire.AppendTextsFact(b, "marks", marks)
+	}
+	return wire.End(b, from)
 }

@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -330,6 +331,54 @@ rule : [count] [domain=d; ten=+] [time=60; count=1] [result=2; return=201]
 	unit := oneEntry("ten")
 	unit.Limit = &extv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 3, Unit: typev3.RateLimitUnit_HOUR}
 	i.want(overLimit, nil, unit, oneEntry("two"))
+}
+
+// What rules say of a request that they allow reaches the gateway as without limits. What
+// is forwarded is the value that [params] derive, and not the entry of that name, which limits see.
+func TestRulesBesideImportedLimitsMarkAndForward(t *testing.T) {
+	const text = `[params]
+user : descriptor ten
+[forward]
+X-User : user
+[rules]
+rule : [count] [domain=d; user=+] [time=3600; count=1] [result=2; return=201; mark=near]
+rule : [count] [domain=d; user=+] [time=3600; count=1] [result=2; return=202; shadow=1]
+rule : [count] [domain=d; user=+] [time=3600; count=3] [result=2; return=203]
+[result]
+0 : {"Err_no":0, "Str_reason":"Allow"}
+1 : {"Err_no":0, "Str_reason":"Allow"}
+2 : {"Err_no":10, "Str_reason":"Deny"}
+`
+	for _, metadata := range []bool{false, true} {
+		i := importLimits(t, func(o *limitOptions, c *clock) {
+			o.Rules = ratelimit.New(ratelimit.Options{Engine: engine.New(parse(t, text), wiring.CountIn(c.store()))})
+			o.Metadata = metadata
+		})
+		for n, want := range []string{"X-User=x", "X-User=x marks=near shadow=202", "X-User=x marks=near shadow=202", ""} {
+			answer, err := i.try(weighing("ten", 0), with(oneEntry("ten"), "user", "forged"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, h := range answer.GetRequestHeadersToAdd() {
+				got = append(got, h.GetKey()+"="+h.GetValue())
+			}
+			fields := answer.GetDynamicMetadata().GetFields()
+			for _, mark := range fields["marks"].GetListValue().GetValues() {
+				got = append(got, "marks="+mark.GetStringValue())
+			}
+			for _, rule := range fields["shadow"].GetListValue().GetValues() {
+				got = append(got, fmt.Sprint("shadow=", rule.GetNumberValue()))
+			}
+			allowed := answer.GetOverallCode() == ok
+			if allowed && strings.Join(got, " ") != want || allowed != (want != "") || !allowed && answer.GetRequestHeadersToAdd() != nil {
+				t.Errorf("metadata %v, call %d: %v, %q; want %q", metadata, n, answer.GetOverallCode(), got, want)
+			}
+			if domain := fields["domain"].GetStringValue(); allowed && (domain == "d") != metadata {
+				t.Errorf("metadata %v, call %d: the domain in the metadata is %q", metadata, n, domain)
+			}
+		}
+	}
 }
 
 // away returns a store whose Redis is away.

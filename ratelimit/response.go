@@ -51,16 +51,23 @@ func (s *Server) appendAnswer(b []byte, c *call, d *engine.Decision) []byte {
 		b = s.appendRefusal(b, c.decisionOf(d, d.Refuser))
 		return c.appendMetadata(b, d)
 	}
+	b = s.appendForwarded(b, c)
+	if s.sendHeaders {
+		var buffer [12]rules.Header
+		b = appendHeaders(b, c.decisionOf(d, reported(d)).ClientHeaders(buffer[:0], s.presentation))
+	}
+	return c.appendMetadata(b, d)
+}
+
+// appendForwarded appends the headers of [forward] for the upstream of an allowed request.
+func (s *Server) appendForwarded(b []byte, c *call) []byte {
 	var buffer [12]rules.Header
 	for _, h := range s.gate.Forwarded(buffer[:0], &c.question) {
 		if h.Value != "" { // Envoy adds headers, and removes none
 			b = envoyapi.AppendHeader(b, replyForward, h)
 		}
 	}
-	if s.sendHeaders {
-		b = appendHeaders(b, c.decisionOf(d, reported(d)).ClientHeaders(buffer[:0], s.presentation))
-	}
-	return c.appendMetadata(b, d)
+	return b
 }
 
 // appendStatuses appends one status per descriptor. An operation has the status OK.

@@ -59,7 +59,8 @@ func oneLine(value string) string {
 
 // Forwarded appends the headers of [forward] to dst, in the order of the files. A header
 // without a value, "", is to be removed from the request. Of several inputs, the
-// first one with the parameter supplies the value.
+// first one with the parameter supplies the value. Inputs of imported limits have none: nothing
+// derived their parameters.
 func (g *Gate) Forwarded(dst []rules.Header, q *Question) []rules.Header {
 	if q.rules == nil || len(q.rules.Forwards) == 0 {
 		return dst
@@ -68,6 +69,9 @@ func (g *Gate) Forwarded(dst []rules.Header, q *Question) []rules.Header {
 	for _, f := range q.rules.Forwards {
 		h := rules.Header{Name: f.Header}
 		for i := range q.inputs {
+			if q.inputs[i].Sourced {
+				continue
+			}
 			value, unsent := f.Value(q.inputs[i].Params, onlyUTF8)
 			if unsent != "" {
 				g.Unsent(q, f.Header, unsent)
