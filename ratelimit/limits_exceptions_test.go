@@ -12,6 +12,7 @@ import (
 	"github.com/koalagate/koalagate/engine"
 	"github.com/koalagate/koalagate/internal/dropin/imported"
 	"github.com/koalagate/koalagate/internal/dropin/statistics"
+	"github.com/koalagate/koalagate/internal/envoylimits"
 )
 
 // stating returns a descriptor that states a limit per hour itself.
@@ -97,5 +98,33 @@ func TestAnswersAndStatisticsFollowExceptionsOfTheCount(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Values that share a threshold have one counter, and so one exception: that of their pattern.
+func TestExceptionsOfSharedThresholdsNameThePattern(t *testing.T) {
+	config := &envoylimits.Config{Name: "c", Domain: "d", Descriptors: []envoylimits.Descriptor{
+		{Key: "path", Value: "/api/*", Share: true, Policy: &envoylimits.Policy{Unit: "hour", Requests: 1}},
+	}}
+	set, err := envoylimits.Compile([]*envoylimits.Config{config}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exceptions := new(engine.Exceptions)
+	i := importLimits(t, func(o *limitOptions, _ *clock) {
+		o.Exceptions, o.Current = exceptions, func() *envoylimits.Set { return set }
+	})
+	if _, _, err := i.limits.Identify("d.path_/api/*", map[string]string{"path": "/api/health"}); err == nil {
+		t.Error("an exception of one value is accepted, which would apply to all")
+	}
+	m, identity, err := i.limits.Identify("d.path_/api/*", nil)
+	if err != nil || identity["path"] != "/api/*" {
+		t.Fatalf("the identity is %v, %v; want the pattern", identity, err)
+	}
+	exceptions.Set([]engine.Exception{{ID: "x", Kind: engine.ExceptCount, Count: 3, Match: m, Until: 1 << 45}})
+	for n, value := range []string{"/api/a", "/api/b", "/api/*"} {
+		d := oneEntry("path")
+		d.Entries[0].Value = value
+		i.want(ok, []uint32{uint32(2 - n)}, d)
 	}
 }

@@ -11,7 +11,8 @@ import (
 
 // Identify returns a descriptor that counts by the limit with a path, as /rlconfig prints it:
 // its domain, and its entries with the values of their keys. A value that the configuration
-// states may be left out. The error says what the limit counts by.
+// states may be left out. Values that share a threshold count together: the pattern stands for
+// them, and one of them is an error. The error says what the limit counts by.
 func (s *Set) Identify(path string, values map[string]string) (domain string, entries []mapping.Entry, err error) {
 	l := s.paths[path]
 	if l == nil {
@@ -35,6 +36,11 @@ func (s *Set) Identify(path string, values map[string]string) (domain string, en
 	var m Match
 	if s.Match(l.domain, entries, &m); m.Limit != l {
 		return "", nil, fmt.Errorf("limit %s does not count descriptors with these values", path)
+	}
+	for i, pattern := range m.Shared {
+		if e := &entries[i]; pattern != "" && e.Value != pattern {
+			return "", nil, fmt.Errorf("limit %s counts all values of %s that match %s together; want %s=%s", path, e.Key, pattern, e.Key, pattern)
+		}
 	}
 	return l.domain, entries, nil
 }

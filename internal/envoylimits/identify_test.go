@@ -14,6 +14,12 @@ descriptors:
 - {key: user, rate_limit: {unit: hour, requests_per_unit: 2}}
 - {key: user, value: root, rate_limit: {unit: hour, requests_per_unit: 9}}
 - {key: path, value: /a/*, rate_limit: {unit: hour, requests_per_unit: 1}}
+- {key: path, value: /s/*, share_threshold: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+- key: host
+  value: "*.test"
+  share_threshold: true
+  descriptors:
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 1}}
 - key: outer
   value: o
   descriptors:
@@ -35,6 +41,11 @@ descriptors:
 		{"d.user", map[string]string{"user": "root"}, nil, "does not count descriptors with these values"},
 		{"d.user_root", nil, []mapping.Entry{{Key: "user", Value: "root"}}, ""},
 		{"d.path_/a/*", map[string]string{"path": "/a/b"}, []mapping.Entry{{Key: "path", Value: "/a/b"}}, ""},
+		{"d.path_/s/*", map[string]string{"path": "/s/b"}, nil, "all values of path that match /s/* together; want path=/s/*"},
+		{"d.path_/s/*", map[string]string{"path": "/s/*"}, []mapping.Entry{{Key: "path", Value: "/s/*"}}, ""},
+		{"d.path_/s/*", nil, []mapping.Entry{{Key: "path", Value: "/s/*"}}, ""},
+		{"d.host_*.test.user", map[string]string{"host": "a.test", "user": "ann"}, nil, "want host=*.test"},
+		{"d.host_*.test.user", map[string]string{"user": "ann"}, []mapping.Entry{{Key: "host", Value: "*.test"}, {Key: "user", Value: "ann"}}, ""},
 		{"d.outer_o.inner", map[string]string{"inner": "x"}, []mapping.Entry{{Key: "outer", Value: "o"}, {Key: "inner", Value: "x"}}, ""},
 		{"d.outer_o.inner", nil, nil, "counts by outer, inner; the value of inner is missing"},
 		{"d.outer_o.inner", map[string]string{"inner": "x", "user": "ann"}, nil, "does not count by user"},
