@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/method"
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
@@ -37,7 +39,10 @@ func (s *Store) charge(ctx context.Context) {
 // repeated.
 func (s *Store) chargeSome(ctx context.Context) {
 	d := &s.debts
-	plan, charged := d.next()
+	plan, charged, fault := d.next()
+	if fault != nil && s.onRescue != nil {
+		s.onRescue(fmt.Errorf("a hit that was decided in process is not charged to Redis: %w", fault))
+	}
 	if len(charged) == 0 {
 		return
 	}
@@ -54,29 +59,38 @@ func (s *Store) chargeSome(ctx context.Context) {
 	d.book(charged, attempt, plan)
 }
 
-// next returns a plan that charges some of the debts, and those debts.
-func (d *debts) next() (*store.Plan, []borrowed) {
+// next returns a plan that charges some of the debts, and those debts. It drops a debt that
+// no plan may have, which would keep all others of its plan from being charged, for ever:
+// fault describes the last of them.
+func (d *debts) next() (plan *store.Plan, charged []borrowed, fault error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	plan := &store.Plan{Op: store.Update}
-	var charged []borrowed
-	for _, one := range d.entries {
+	plan = &store.Plan{Op: store.Update}
+	for key, one := range d.entries {
 		if one.owed == 0 || plan.Zone != nil && plan.Zone != one.zone {
 			continue
 		}
-		one.sent = min(one.owed, store.MaxWeight)
-		one.owed -= one.sent
 		rule := one.rule
-		rule.Weight = one.sent
-		rule.Overdraft = rule.Overdraft || rule.Wait > 0 || rule.Marked // takes may have emptied the bucket further
+		rule.Weight = min(one.owed, store.MaxWeight)
+		// Takes may have left a bucket below empty, where an update alone stops.
+		rule.Overdraft = rule.Overdraft || method.Of(rule.Method).Refills && (rule.Wait > 0 || rule.Marked)
+		set := store.Set{Rules: []store.Rule{rule}}
+		if err := (&store.Plan{Op: plan.Op, Sets: []store.Set{set}}).Validate(); err != nil {
+			fault = err
+			delete(d.entries, key)
+			d.size.Add(-1)
+			continue
+		}
+		one.sent = rule.Weight
+		one.owed -= one.sent
 		plan.Zone = one.zone
 		charged = append(charged, borrowed{one, one.sent})
-		plan.Sets = append(plan.Sets, store.Set{Rules: []store.Rule{rule}})
+		plan.Sets = append(plan.Sets, set)
 		if len(charged) == maxCharges {
 			break
 		}
 	}
-	return plan, charged
+	return plan, charged, fault
 }
 
 // sweep drops the debts that every answer of Redis contains by now, and reports

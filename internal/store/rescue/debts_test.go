@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -363,6 +364,38 @@ func TestDebtsAreBounded(t *testing.T) {
 		}
 		if admitted != maxDebts {
 			t.Errorf("%d calls were admitted; want %d", admitted, maxDebts)
+		}
+	})
+}
+
+// TestDebtThatNoPlanMayHaveIsDropped checks that an invalid debt, a fault of this program,
+// is reported and keeps no other from being charged.
+func TestDebtThatNoPlanMayHaveIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, redis := openFake(t)
+		defer s.Close()
+		var reported []string
+		redis.becomes(store.Starved, false, 0)
+		s.take(t, "u", 60)
+		s.onRescue = func(err error) { reported = append(reported, err.Error()) }
+		s.take(t, "invalid", 60)
+		s.debts.mu.Lock()
+		for _, one := range s.debts.entries {
+			if string(one.rule.Subject) == "invalid" {
+				one.rule.Method = 7
+			}
+		}
+		s.debts.mu.Unlock()
+		time.Sleep(time.Minute)
+		var a store.Answers
+		if err := redis.Evaluate(context.Background(), peek("u"), &a); err != nil || a.Sets[0].Hits != 1 {
+			t.Errorf("Redis has %d hits, %v; want the one that is owed", a.Sets[0].Hits, err)
+		}
+		if n := s.debts.size.Load(); n != 0 {
+			t.Errorf("%d debts are left", n)
+		}
+		if want := []string{errFake.Error(), "a hit that was decided in process is not charged to Redis: plan: set 0, rule 0 (return 1): unknown method"}; !slices.Equal(reported, want) {
+			t.Errorf("reported %q; want %q", reported, want)
 		}
 	})
 }

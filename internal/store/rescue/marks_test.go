@@ -19,7 +19,9 @@ func TestMarkedRulesPassInRescue(t *testing.T) {
 		rules := []store.Rule{
 			{Subject: []byte("u"), Return: 1, Method: store.Count, Time: 3600, Count: 1, Weight: 1, Marked: true, Lenient: true},
 			{Subject: []byte("u"), Return: 2, Method: store.Token, Time: 3600, Count: 2, Burst: 2, Weight: 1, Marked: true},
-			{Subject: []byte("u"), Return: 3, Method: store.Count, Time: 3600, Count: 5, Weight: 1},
+			{Subject: []byte("u"), Return: 3, Method: store.Base, Time: 3600, Base: 1, Count: 1, Weight: 1, Marked: true},
+			{Subject: []byte("u"), Return: 4, Method: store.Leak, Time: 3600, Count: 2, Weight: 1, Marked: true},
+			{Subject: []byte("u"), Return: 5, Method: store.Count, Time: 3600, Count: 5, Weight: 1},
 		}
 		evaluate := func(op store.Op, rules ...store.Rule) *store.Answer {
 			var a store.Answers
@@ -31,13 +33,13 @@ func TestMarkedRulesPassInRescue(t *testing.T) {
 		redis.becomes(store.Starved, false, 0)
 		for i := range 7 {
 			a := evaluate(store.Take, rules...)
-			if want := i < 5; (a.Decider < 0) != want || !want && a.Decider != 2 || i >= 2 && len(a.Refusals) != 2 {
+			if want := i < 5; (a.Decider < 0) != want || !want && a.Decider != 4 || i >= 2 && len(a.Refusals) != 4 {
 				t.Errorf("starved call %d: %+v; want five admitted, and marked from the second and the third on", i+1, a)
 			}
 		}
 		redis.becomes(store.Answered, false, 0)
 		time.Sleep(time.Minute)
-		for i, want := range []int64{5, 5, 5} {
+		for i, want := range []int64{5, 5, 5, 5, 5} {
 			if got := evaluate(store.Peek, rules[i]).Hits; got != want {
 				t.Errorf("rule %d has %d hits in Redis a minute later; want %d", i+1, got, want)
 			}

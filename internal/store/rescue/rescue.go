@@ -98,8 +98,9 @@ type Options struct {
 	// further fault of Redis. It must not block.
 	OnChange func(State)
 	// OnRescue is called with the error of each call that the local store then
-	// answered while Redis counts as reachable. Calls may be frequent and
-	// concurrent. It must not block.
+	// answered while Redis counts as reachable, and with the error of hits of such calls
+	// that cannot be charged to Redis. Calls may be frequent and concurrent. It must not
+	// block.
 	OnRescue func(error)
 	// Share is the share of each limit that applies while the local store
 	// answers, above 0 and up to 1: with 1/N, N instances together admit what
