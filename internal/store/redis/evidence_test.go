@@ -72,11 +72,12 @@ func TestEvidence(t *testing.T) {
 }
 
 // TestCallsBeyondTheirTimeAreNotQueued checks that a call is queued only if the
-// queue leaves it time, by the pace of earlier batches.
+// queue has room and leaves it time, by the pace of earlier batches. Others are certainly
+// unsent, and show nothing about Redis.
 func TestCallsBeyondTheirTimeAreNotQueued(t *testing.T) {
 	const ms = time.Millisecond
 	now := time.Unix(0, 0)
-	b := newBatcher(BatchScript, 100*ms, nil)
+	b, e := newBatcher(BatchScript, 100*ms, nil), &Evaluator{budget: 100 * ms}
 	b.now = func() time.Time { return now }
 	for _, c := range []struct {
 		pace    time.Duration
@@ -92,6 +93,8 @@ func TestCallsBeyondTheirTimeAreNotQueued(t *testing.T) {
 		{4 * ms, 3 * maxBatch, 17 * ms, false},
 		{4 * ms, 3 * maxBatch, 15 * ms, true},
 		{4 * ms, 5000, 0, false},
+		{0, maxWaiting - 1, 0, false},
+		{0, maxWaiting, 0, true},
 	} {
 		b.pace, b.flying, b.waiting = c.pace, maxFlying, make([]*Call, c.waiting)
 		one := new(Call)
@@ -99,7 +102,7 @@ func TestCallsBeyondTheirTimeAreNotQueued(t *testing.T) {
 			one.until = now.Add(c.time)
 		}
 		_, err := b.add(one)
-		if refused := errors.Is(err, redisconn.ErrStarved); refused != c.want {
+		if refused := errors.Is(err, redisconn.ErrUnsent); refused != c.want || refused && e.Judge(err, 100*ms) != store.Starved {
 			t.Errorf("%d calls wait for batches of %v, a call has %v: %v; want refused: %v", c.waiting, c.pace, c.time, err, c.want)
 		}
 	}

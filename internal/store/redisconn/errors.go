@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -15,8 +16,8 @@ import (
 )
 
 // ErrQueueFull is the error of a call that was not sent because too many calls
-// were waiting.
-var ErrQueueFull = errors.New("redis: too many calls are waiting")
+// were waiting. It wraps ErrUnsent: what is admitted in its place is owed to Redis.
+var ErrQueueFull = fmt.Errorf("redis: too many calls are waiting: %w", ErrUnsent)
 
 // ErrStarved is wrapped by the error of a call whose time passed in this process,
 // for lack of CPU or because too many calls waited, while Redis was well.
