@@ -81,7 +81,8 @@ const maxFindings = 500
 // collector collects findings.
 type collector struct {
 	list  Findings
-	count [2]int // by severity
+	count [2]int           // by severity
+	shown map[*line]string // what findings show of the lines that have any
 }
 
 // skips reports whether a finding is only counted, because there are too many, and counts
@@ -104,9 +105,23 @@ func (c *collector) add(code *vocabulary.Code, at span, f Finding) {
 	c.count[f.Severity]++
 	f.Code, f.Message, f.Hint, f.Suggestion = code.ID, printable.Text(f.Message), printable.Text(f.Hint), printable.Text(f.Suggestion)
 	if at.line != nil {
-		f.Position, f.Line = at.position(), withoutUser(at.line.text)
+		f.Position, f.Line = at.position(), c.show(at.line)
 	}
 	c.list = append(c.list, f)
+}
+
+// show returns the text of a line in findings. All findings about a line share it, because a line
+// may be long and have many.
+func (c *collector) show(l *line) string {
+	if shown, known := c.shown[l]; known {
+		return shown
+	}
+	shown := withoutUser(l.text)
+	if c.shown == nil {
+		c.shown = make(map[*line]string)
+	}
+	c.shown[l] = shown
+	return shown
 }
 
 // sorted returns the findings in the order of the files, those in tables last, and for each

@@ -102,14 +102,31 @@ func excerpt(text string) string {
 // withoutUser returns a text in which stars stand for the user and the password of an address:
 // findings are logged. Columns stay as they are.
 func withoutUser(text string) string {
-	scheme, rest, isAddress := strings.Cut(text, "://")
-	if !isAddress {
+	const mark = "://"
+	if !strings.Contains(text, mark) {
 		return text
 	}
-	end := strings.IndexAny(rest, " \t;\"") // a password may have a slash that it should not have
-	if end < 0 {
-		end = len(rest)
+	var b strings.Builder
+	b.Grow(len(text))
+	end, at := -1, -1 // of the word with the last mark: its end and its last @, found once per word
+	for from := 0; ; {
+		i := strings.Index(text[from:], mark)
+		if i < 0 {
+			b.WriteString(text[from:])
+			return b.String()
+		}
+		begin := from + i + len(mark)
+		b.WriteString(text[from:begin])
+		if from = begin; begin > end {
+			end = len(text)
+			if length := strings.IndexAny(text[begin:], " \t;\""); length >= 0 { // a password may have a slash that it should not have
+				end = begin + length
+			}
+			at = begin + strings.LastIndexByte(text[begin:end], '@')
+		}
+		if at > begin {
+			b.WriteString(strings.Repeat("*", at-begin))
+			from = at
+		}
 	}
-	at := max(strings.LastIndexByte(rest[:end], '@'), 0)
-	return scheme + "://" + strings.Repeat("*", at) + withoutUser(rest[at:])
 }
