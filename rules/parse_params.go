@@ -85,9 +85,11 @@ func (s span) sourceFields() []span {
 // several parts in quotes.
 func sourceFieldEnd(text string) int {
 	for end := 0; ; {
-		if closing := closingQuote(text, end); end < len(text) && text[end] == '"' && closing > 0 {
-			if end = closing + 1; end == len(text) || text[end] != '.' {
-				return end
+		if end < len(text) && text[end] == '"' {
+			if closing := closingQuote(text, end); closing > 0 {
+				if end = closing + 1; end == len(text) || text[end] != '.' {
+					return end
+				}
 			}
 		}
 		length := strings.IndexFunc(text[end:], func(r rune) bool { return r == '.' || unicode.IsSpace(r) })

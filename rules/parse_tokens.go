@@ -261,7 +261,11 @@ func (p *parser) parseClaim(source *ParamSource, words []span, end span) bool {
 func claimPath(text string) (path []string, ok bool) {
 	for {
 		var name string
-		if closing := closingQuote(text, 0); text != "" && text[0] == '"' && closing > 0 {
+		closing := -1
+		if text != "" && text[0] == '"' {
+			closing = closingQuote(text, 0)
+		}
+		if closing > 0 {
 			name, text = unquoter.Replace(text[1:closing]), text[closing+1:]
 		} else {
 			end := strings.IndexByte(text, '.')
