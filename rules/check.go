@@ -112,7 +112,7 @@ func (p *parser) checkDicts(set *Set) {
 				continue
 			}
 			d.used = true
-			if dict := set.Dicts[l.name.text()]; dict != nil {
+			if dict := set.Dicts[l.name.text()]; dict != nil && !slices.Contains(l.condition.dicts, dict) { // two names may have one list
 				l.condition.dicts = append(l.condition.dicts, dict)
 			}
 		}

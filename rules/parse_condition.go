@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -155,8 +154,12 @@ func (s span) cutJoint() (value, mark span) {
 func parseListed(p *parser, d *ruleDecl, c *Condition, operand span) *Condition {
 	var pieces pieceBuffer
 	var short [96]byte
-	written, first := short[:0], len(d.listed)
-	for _, piece := range operand.split(pieces[:0], ',') {
+	written, names := short[:0], operand.split(pieces[:0], ',')
+	var seen map[string]bool
+	if len(names) > 1 {
+		seen = make(map[string]bool, len(names))
+	}
+	for _, piece := range names {
 		name := p.joint(c, piece)
 		switch {
 		case name.empty():
@@ -169,9 +172,12 @@ func parseListed(p *parser, d *ruleDecl, c *Condition, operand span) *Condition 
 			written = append(written, ',')
 		}
 		written = append(written, name.text()...)
-		if slices.ContainsFunc(d.listed[first:], func(l listedDict) bool { return l.name.text() == name.text() }) {
+		if seen[name.text()] {
 			p.reportf(name, warnNoEffect, "remove it", "the word list %s occurs twice in this condition", name.text())
 			continue
+		}
+		if seen != nil {
+			seen[name.text()] = true
 		}
 		d.listed = append(d.listed, listedDict{c, name})
 	}
