@@ -172,7 +172,7 @@ func (p *parser) checkRules(set *Set) {
 		set.isQueue = set.isQueue || d.Wait > 0
 		if d.Return > 0 {
 			if first, repeated := p.numbers[d.Return]; repeated {
-				p.reportf(d.returns, errReturnTwice, "give it another number, because counters and reports are kept by number", "return=%d is already used at %s", d.Return, p.rules[first].returns.position())
+				p.reportf(d.returns, errReturnTwice, "give it another number, because counters and reports are kept by number", "return=%d is already used at %s", d.Return, p.rules[first].returns)
 			} else {
 				p.numbers[d.Return] = int32(i)
 			}
@@ -200,9 +200,9 @@ func (p *parser) checkRuleNames(*Set) {
 		first := names[d.Name]
 		switch {
 		case first != nil:
-			p.reportf(d.name, errRuleName, "give it another name", "name=%s is already used at %s", d.Name, first.name.position())
+			p.reportf(d.name, errRuleName, "give it another name", "name=%s is already used at %s", d.Name, first.name)
 		case isNumber && p.rules[i] != d:
-			p.reportf(d.name, errRuleName, "give it another name", "name=%s could be taken for rule %d at %s", d.Name, number, p.rules[i].returns.position())
+			p.reportf(d.name, errRuleName, "give it another name", "name=%s could be taken for rule %d at %s", d.Name, number, p.rules[i].returns)
 		default:
 			names[d.Name] = d
 		}

@@ -17,7 +17,7 @@ func (p *parser) warnUnreachable() {
 	above := make(map[string][]*ruleDecl) // direct rules by one of their conditions
 	for _, d := range p.eachRule() {
 		if first := covering(above, d.Rule); first != nil {
-			p.reportf(d.at, warnUnreachable, "move it above that rule, or remove it", "the rule is unreachable: the direct rule %d at %s decides every request that matches it", first.Return, first.at.position())
+			p.reportf(d.at, warnUnreachable, "move it above that rule, or remove it", "the rule is unreachable: the direct rule %d at %s decides every request that matches it", first.Return, first.at)
 			continue
 		}
 		if !d.Counts() && !d.Shadow && !d.isTimed() {

@@ -84,15 +84,15 @@ func (p *parser) unknown(at span, code *vocabulary.Code, what string, want []str
 	return meant
 }
 
-// declare records a declaration that must be unique. It returns the position of an
-// earlier declaration, and whether there is one.
-func (p *parser) declare(kind, name string, at span) (first Position, repeated bool) {
+// declare records a declaration that must be unique. It returns an earlier declaration, and
+// whether there is one.
+func (p *parser) declare(kind, name string, at span) (first span, repeated bool) {
 	key := kind + " " + name
 	if earlier, ok := p.declared[key]; ok {
-		return earlier.position(), true
+		return earlier, true
 	}
 	p.declared[key] = at
-	return Position{}, false
+	return span{}, false
 }
 
 // file reads one file.

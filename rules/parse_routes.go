@@ -30,7 +30,7 @@ func (p *parser) parseRoute(s span) {
 		return
 	}
 	if equal := p.routes.add(e, pattern); equal != nil {
-		p.reportf(s, errRouteTwice, "remove one of them", "this route is equal to the route at %s", equal.at.position())
+		p.reportf(s, errRouteTwice, "remove one of them", "this route is equal to the route at %s", equal.at)
 	}
 }
 

@@ -66,6 +66,10 @@ func (s span) position() Position {
 	return Position{s.line.file, s.line.number, column}
 }
 
+// String returns the position of s for messages about another span. Findings that are not shown do
+// not count the characters before it, of which a line may have many.
+func (s span) String() string { return s.position().String() }
+
 // trim returns s without surrounding blanks.
 func (s span) trim() span {
 	text := s.text()
