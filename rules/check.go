@@ -106,9 +106,11 @@ func (p *parser) checkDicts(set *Set) {
 		for _, l := range r.listed {
 			d := declared[l.name.text()]
 			if d == nil {
-				p.found.add(errDictUnknown, l.name, Finding{
-					Message: fmt.Sprintf("unknown word list %q", l.name.mention()), Hint: "declare it in [dicts]", Suggestion: suggest(l.name.text(), names),
-				})
+				if !p.found.skips(errDictUnknown) {
+					p.found.add(errDictUnknown, l.name, Finding{
+						Message: fmt.Sprintf("unknown word list %q", l.name.mention()), Hint: "declare it in [dicts]", Suggestion: suggest(l.name.text(), names),
+					})
+				}
 				continue
 			}
 			d.used = true

@@ -19,13 +19,15 @@ func (p *parser) checkTables(set *Set) {
 			set.Tables[d.name.text()], set.tableAt[place{d.name.line.file, d.path.text()}] = table, table
 		}
 	}
+	names := slices.Sorted(maps.Keys(declared))
 	find := func(name, column string, at span) (*Table, int) {
 		d := declared[name]
 		if d == nil {
-			p.found.add(errTableUnknown, at, Finding{
-				Message: fmt.Sprintf("unknown table %q", name), Hint: "declare it in [tables]",
-				Suggestion: suggest(name, slices.Sorted(maps.Keys(declared))),
-			})
+			if !p.found.skips(errTableUnknown) {
+				p.found.add(errTableUnknown, at, Finding{
+					Message: fmt.Sprintf("unknown table %q", name), Hint: "declare it in [tables]", Suggestion: suggest(name, names),
+				})
+			}
 			return nil, 0
 		}
 		d.used = true
@@ -35,10 +37,12 @@ func (p *parser) checkTables(set *Set) {
 		}
 		cell, ok := table.places[column]
 		if !ok {
-			p.found.add(errTableUnknown, at, Finding{
-				Message: fmt.Sprintf("the table %s has no column %q", name, column), Hint: "name a column of its header, except the first, which is the key",
-				Suggestion: suggest(column, table.columns),
-			})
+			if !p.found.skips(errTableUnknown) {
+				p.found.add(errTableUnknown, at, Finding{
+					Message: fmt.Sprintf("the table %s has no column %q", name, column), Hint: "name a column of its header, except the first, which is the key",
+					Suggestion: suggest(column, table.columns),
+				})
+			}
 			return nil, 0
 		}
 		return table, cell

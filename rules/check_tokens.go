@@ -41,9 +41,11 @@ func (p *parser) checkTokens(set *Set) {
 func (p *parser) findToken(name string, at span, names []string) *jwtDecl {
 	i := slices.Index(names, name)
 	if i < 0 {
-		p.found.add(errJWTUnknown, at, Finding{
-			Message: fmt.Sprintf("unknown token %q", name), Hint: "declare it in [tokens]", Suggestion: suggest(name, names),
-		})
+		if !p.found.skips(errJWTUnknown) {
+			p.found.add(errJWTUnknown, at, Finding{
+				Message: fmt.Sprintf("unknown token %q", name), Hint: "declare it in [tokens]", Suggestion: suggest(name, names),
+			})
+		}
 		return nil
 	}
 	p.tokens[i].isUsed = true
