@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 )
 
 // checkTokens connects sources and conditions to the tokens, and opens those that are used.
 func (p *parser) checkTokens(set *Set) {
-	names := make([]string, 0, len(p.tokens))
+	names := tokenNames{list: make([]string, 0, len(p.tokens)), declared: make(map[string]*jwtDecl, len(p.tokens))}
 	for _, d := range p.tokens {
-		names = append(names, d.Name)
+		names.list, names.declared[d.Name] = append(names.list, d.Name), d
 		set.Tokens = append(set.Tokens, d.JWT)
 		if d.Issuer == "" {
 			p.reportf(d.keys, errJWTIssuer, "add ; issuer=TEXT, the exact claim iss of its tokens", "the token %s has no issuer", d.Name)
@@ -22,13 +21,13 @@ func (p *parser) checkTokens(set *Set) {
 	for _, d := range p.params {
 		for i := range d.Sources {
 			if s := &d.Sources[i]; s.Kind == FromJWT {
-				if of := p.findToken(s.Name, d.tables[i], names); of != nil {
-					s.jwt, s.place = of.JWT, of.claim(&s.claim)
+				if of := p.findToken(s.Name, d.tables[i], &names); of != nil {
+					s.jwt, s.place = of.JWT, of.claimPlace(&s.claim)
 				}
 			}
 		}
 	}
-	p.checkOutcomes(names)
+	p.checkOutcomes(&names)
 	for _, d := range p.tokens {
 		if d.isUsed && d.Issuer != "" && p.at(0) {
 			p.openToken(set, d)
@@ -36,31 +35,38 @@ func (p *parser) checkTokens(set *Set) {
 	}
 }
 
+// tokenNames are the names of the tokens of a set, in the order of the files, and the tokens by
+// their names.
+type tokenNames struct {
+	list     []string
+	declared map[string]*jwtDecl
+}
+
 // findToken returns the declaration of a token that something uses. It reports a name without
 // one, and returns nil then.
-func (p *parser) findToken(name string, at span, names []string) *jwtDecl {
-	i := slices.Index(names, name)
-	if i < 0 {
+func (p *parser) findToken(name string, at span, names *tokenNames) *jwtDecl {
+	d := names.declared[name]
+	if d == nil {
 		if !p.found.skips(errJWTUnknown) {
 			p.found.add(errJWTUnknown, at, Finding{
-				Message: fmt.Sprintf("unknown token %q", name), Hint: "declare it in [tokens]", Suggestion: suggest(name, names),
+				Message: fmt.Sprintf("unknown token %q", name), Hint: "declare it in [tokens]", Suggestion: suggest(name, names.list),
 			})
 		}
 		return nil
 	}
-	p.tokens[i].isUsed = true
-	return p.tokens[i]
+	d.isUsed = true
+	return d
 }
 
 // checkOutcomes finds the tokens whose outcomes are in conditions, select a row of a table or are
 // forwarded. Files without [tokens] may have parameters with such names.
-func (p *parser) checkOutcomes(names []string) {
+func (p *parser) checkOutcomes(names *tokenNames) {
 	if len(p.tokens) == 0 {
 		return
 	}
 	declared := make(map[string]bool)
 	for _, name := range p.declaredNames() {
-		declared[name] = !slices.Contains(names, strings.TrimPrefix(name, tokenPrefix))
+		declared[name] = names.declared[strings.TrimPrefix(name, tokenPrefix)] == nil
 	}
 	use := func(param string, at span) {
 		if name, isOutcome := strings.CutPrefix(param, tokenPrefix); isOutcome && !declared[param] {
@@ -85,11 +91,16 @@ func (p *parser) checkOutcomes(names []string) {
 	}
 }
 
-// claim returns the place of a claim among those of the token, which it adds if it is new.
-func (j *JWT) claim(c *Claim) int {
-	i := slices.IndexFunc(j.Claims, func(known Claim) bool { return known.Has == c.Has && slices.Equal(known.Path, c.Path) })
-	if i < 0 {
-		i, j.Claims = len(j.Claims), append(j.Claims, *c)
+// claimPlace returns the place of a claim among those of the token, which it adds if it is new.
+func (d *jwtDecl) claimPlace(c *Claim) int {
+	key := c.Has + "\x00" + strings.Join(c.Path, "\x00") // a readable line has no NUL
+	i, known := d.places[key]
+	if !known {
+		if d.places == nil {
+			d.places = make(map[string]int)
+		}
+		i, d.Claims = len(d.Claims), append(d.Claims, *c)
+		d.places[key] = i
 	}
 	return i
 }

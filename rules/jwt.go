@@ -58,16 +58,24 @@ func (j *JWT) isIn(s *ParamSource) bool {
 		return false
 	}
 	return slices.ContainsFunc(j.Places, func(p JWTPlace) bool {
-		switch p.Kind {
-		case InBearer:
-			return s.Kind == FromHeader && s.Name == "authorization"
-		case InHeader:
-			return s.Kind == FromHeader && s.Name == p.Name
-		case InCookie:
-			return s.Kind == FromCookie && s.Name == p.Name || s.Kind == FromHeader && s.Name == "cookie"
-		}
-		return s.Kind == FromQuery && s.Name == p.Name
+		parts := p.parts()
+		return slices.Contains(parts[:], clientKey{s.Kind, s.Name})
 	})
+}
+
+// parts returns the parts of a request that have a token at the place, of which two may be one.
+func (p *JWTPlace) parts() [2]clientKey {
+	part := clientKey{FromQuery, p.Name}
+	switch p.Kind {
+	case InBearer:
+		part = clientKey{FromHeader, "authorization"}
+	case InHeader:
+		part.kind = FromHeader
+	case InCookie:
+		part.kind = FromCookie
+		return [...]clientKey{part, {FromHeader, "cookie"}}
+	}
+	return [...]clientKey{part, part}
 }
 
 // MayHaveToken reports whether a source reads a part of a request that may have a token, as it

@@ -13,6 +13,7 @@ import (
 type jwtDecl struct {
 	*JWT
 	name, keys span
+	places     map[string]int // of the claims, by what names one
 }
 
 // The words of a line of [tokens], except from.
@@ -191,6 +192,7 @@ func (p *parser) tokenList(w word) (list []string) {
 
 // tokenPlaces reads the parts of a request that may have the token.
 func (p *parser) tokenPlaces(w word) (list []JWTPlace) {
+	seen := make(map[JWTPlace]bool)
 	for _, one := range w.value.split(nil, ',') {
 		fields := one.fields()
 		place, ok := JWTPlace{}, false
@@ -214,11 +216,11 @@ func (p *parser) tokenPlaces(w word) (list []JWTPlace) {
 		if place.Kind == InHeader {
 			place.Name = strings.ToLower(place.Name)
 		}
-		if slices.Contains(list, place) {
+		if seen[place] {
 			p.reportf(one, errJWTValue, "remove one of them", "%q occurs twice", one.mention())
 			continue
 		}
-		list = append(list, place)
+		seen[place], list = true, append(list, place)
 	}
 	return list
 }
