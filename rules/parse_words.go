@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,6 +29,11 @@ func (ws words) find(name string) (word, bool) {
 // bracket's words, and others the words of the bracket elsewhere.
 func (p *parser) words(ws words, s span, known, others []string, elsewhere string) words {
 	var pieces pieceBuffer
+	seen := uint64(0) // the known names that ws has or that were meant, as bits: ws may be long
+	add := func(w word) {
+		name := cmp.Or(w.meant, w.name.text())
+		seen, ws = seen|1<<slices.Index(known, name), append(ws, w)
+	}
 	for _, piece := range s.statements(pieces[:0]) {
 		if piece.empty() {
 			p.reportf(piece, warnNoEffect, "remove it", "superfluous semicolon")
@@ -42,18 +48,20 @@ func (p *parser) words(ws words, s span, known, others []string, elsewhere strin
 			// The word that was probably meant is not reported as missing, and its
 			// value is read.
 			if meant := p.unknown(name, errWord, "word", known); meant != "" {
-				ws = append(ws, word{name, value, meant})
+				add(word{name, value, meant})
 			}
 			continue
 		case !found || value.empty():
 			p.reportf(piece.end(), errNoValue, "write "+name.text()+"=VALUE", "%s has no value", name.text())
 		}
-		if _, repeated := ws.find(name.text()); repeated {
+		if seen&(1<<slices.Index(known, name.text())) != 0 {
 			p.reportf(name, errWordTwice, "remove one of them", "%s occurs twice in this line", name.text())
 			continue
 		}
-		ws = append(ws, word{name: name, value: value})
-		ws = append(ws, swallowed(value, known)...)
+		add(word{name: name, value: value})
+		for _, w := range swallowed(value, known) {
+			add(w)
+		}
 	}
 	return ws
 }
