@@ -187,7 +187,7 @@ func (p *parser) brackets(list []span, body span) ([]span, bool) {
 func (p *parser) reportText(s span) {
 	switch {
 	case s.empty():
-	case s.text() == ";" && s.to == len(strings.TrimRight(s.line.text, " \t")):
+	case s.text() == ";" && strings.TrimLeft(s.line.text[s.to:], " \t") == "":
 	case s.text()[0] == '#':
 		p.reportf(s, errOutside, "move it to a line of its own", "comment after a rule")
 	case strings.ContainsAny(s.text()[:1], "({<"):
