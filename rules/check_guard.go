@@ -15,6 +15,15 @@ type guards struct {
 	pauses *pauses
 	rules  []*ruleDecl
 	byKey  map[string][]*guard // nil until the first look-up
+	absent map[string][]string // the results of absence
+	last   guarded
+}
+
+// guarded is the rule of the last look-up: there is one for each of its conditions.
+type guarded struct {
+	rule   *Rule
+	keys   []string // coveredKeys
+	byName map[string]*Condition
 }
 
 // index finds the guards among the rules, and files each under the key that the fewest
@@ -37,7 +46,7 @@ func (g *guards) index() {
 			}
 		}
 	}
-	g.byKey = make(map[string][]*guard, len(shared))
+	g.byKey, g.absent = make(map[string][]*guard, len(shared)), make(map[string][]string)
 	for _, q := range list {
 		best, least := []string{""}, 0
 		for _, need := range q.needs {
@@ -92,13 +101,31 @@ func guardKeys(need *Condition) []string {
 // name, and accept accepts it.
 func (g *guards) coverOmission(r *Rule, name string, accept func(*guard) bool) bool {
 	same := func(other string) bool { return g.supply.isTwin(name, other) }
-	keys := []string{name + "!=+"}
-	for _, twin := range g.supply.twins[name] {
-		keys = append(keys, twin+"!=+")
+	if g.byKey == nil {
+		g.index()
+	}
+	keys := g.absence(name)
+	if len(keys) > maxCovering { // the rest is trusted
+		return true
 	}
 	return g.cover(r, keys, accept, func(need *Condition) bool {
 		return need.wantsAbsence() && same(need.Name)
 	}, func(c *Condition) bool { return !same(c.Name) })
+}
+
+// absence returns the keys of the guards that need the absence of the parameter name or of a twin,
+// of which one may have very many, once for each name.
+func (g *guards) absence(name string) []string {
+	keys, known := g.absent[name]
+	if !known {
+		for _, of := range append([]string{name}, g.supply.twins[name]...) {
+			if key := of + "!=+"; g.byKey[key] != nil {
+				keys = append(keys, key)
+			}
+		}
+		g.absent[name] = keys
+	}
+	return keys
 }
 
 // coverInvention reports whether a guard limits or refuses the requests of r whatever
@@ -123,24 +150,24 @@ func (g *guards) cover(r *Rule, keys []string, accept func(*guard) bool, given, 
 	if g.byKey == nil {
 		g.index()
 	}
-	for _, key := range append(coveredKeys(r), keys...) {
+	if g.last.rule != r {
+		g.last = guarded{r, coveredKeys(r), r.byName()}
+	}
+	applies := func(key string) bool {
 		for i, q := range g.byKey[key] {
-			if i == maxCovering {
-				return true
-			}
-			if q.Rule != r && accept(q) && q.appliesTo(r, given, stays) {
+			if i == maxCovering || q.Rule != r && accept(q) && q.appliesTo(g.last.byName, given, stays) {
 				return true
 			}
 		}
+		return false
 	}
-	return false
+	return slices.ContainsFunc(g.last.keys, applies) || slices.ContainsFunc(keys, applies)
 }
 
-// appliesTo is cover for one guard.
-func (q *guard) appliesTo(r *Rule, given, stays func(*Condition) bool) bool {
+// appliesTo is cover for one guard and the conditions of the rule.
+func (q *guard) appliesTo(conditions map[string]*Condition, given, stays func(*Condition) bool) bool {
 	return !slices.ContainsFunc(q.needs, func(need *Condition) bool {
-		return !given(need) && !slices.ContainsFunc(r.Conditions, func(c *Condition) bool {
-			return c.Name == need.Name && stays(c) && need.impliedBy(c)
-		})
+		c := conditions[need.Name]
+		return !given(need) && (c == nil || !stays(c) || !need.impliedBy(c))
 	})
 }

@@ -12,6 +12,7 @@ type supply struct {
 	constants map[string]*constants // [routes]
 	variables map[string]bool       // of paths in [routes]
 	twins     map[string][]string   // by a parameter of [params], those with one of its sources
+	paired    map[[2]string]bool    // the pairs of twins
 	outcomes  map[string]bool       // of tokens
 }
 
@@ -25,7 +26,7 @@ type constants struct {
 func newSupply(params []*paramDecl, routes *routeTree, tokens []*jwtDecl) *supply {
 	s := &supply{
 		declared:  make(map[string]*ParamDecl, len(params)),
-		constants: make(map[string]*constants), variables: make(map[string]bool), twins: make(map[string][]string), outcomes: make(map[string]bool),
+		constants: make(map[string]*constants), variables: make(map[string]bool), twins: make(map[string][]string), paired: make(map[[2]string]bool), outcomes: make(map[string]bool),
 	}
 	for _, d := range tokens {
 		s.outcomes[d.Param] = true
@@ -174,7 +175,8 @@ func (s *supply) addTwins(params []*paramDecl) {
 			switch other, known := first[key]; {
 			case !known:
 				first[key] = d.Name
-			case other != d.Name:
+			case other != d.Name && !s.paired[[2]string{other, d.Name}]:
+				s.paired[[2]string{other, d.Name}], s.paired[[2]string{d.Name, other}] = true, true
 				s.twins[d.Name] = append(s.twins[d.Name], other)
 				s.twins[other] = append(s.twins[other], d.Name)
 			}
@@ -184,7 +186,7 @@ func (s *supply) addTwins(params []*paramDecl) {
 
 // isTwin reports whether two parameters are the same, or have a source in common that
 // clients set, so that one value becomes both.
-func (s *supply) isTwin(a, b string) bool { return a == b || slices.Contains(s.twins[a], b) }
+func (s *supply) isTwin(a, b string) bool { return a == b || s.paired[[2]string{a, b}] }
 
 // doors returns the doors that a condition of the rule requires, and reports whether the
 // rule has such a condition.

@@ -33,10 +33,11 @@ func covering(above map[string][]*ruleDecl, r *Rule) *ruleDecl {
 	if len(above) == 0 {
 		return nil
 	}
+	byName := r.byName()
 	for _, key := range coveredKeys(r) {
 		list := above[key]
 		for _, d := range list[:min(len(list), maxCovering)] {
-			if covers(d.Rule, r) {
+			if covers(d.Rule, byName) {
 				return d
 			}
 		}
@@ -63,10 +64,15 @@ func coverKeys(r *Rule) []string {
 	return best
 }
 
+// requiresTexts reports whether the condition holds for its texts and for nothing else.
+func (c *Condition) requiresTexts() bool {
+	return c.form == formList && !c.Negated && !c.ranged && len(c.texts) > 0 && len(c.addresses) == 0
+}
+
 // textKeys returns a key for each text that the condition requires, nil if it may hold
 // for anything else.
 func (c *Condition) textKeys() []string {
-	if c.form != formList || c.Negated || c.ranged || len(c.texts) == 0 || len(c.addresses) > 0 {
+	if !c.requiresTexts() {
 		return nil
 	}
 	keys := make([]string, len(c.texts))
@@ -104,14 +110,20 @@ func textKey(c *Condition, text string) string { return c.Name + "\x00" + text }
 // anyKey returns the key of all conditions on a parameter that have no text keys.
 func anyKey(c *Condition) string { return c.Name + "\x00\x00" }
 
-// covers reports whether every request that matches b matches a.
-func covers(a, b *Rule) bool {
+// byName returns the conditions of a rule without errors by the names of their parameters, of
+// which it has each once. A rule is compared with many others, and may have many conditions.
+func (r *Rule) byName() map[string]*Condition {
+	conditions := make(map[string]*Condition, len(r.Conditions))
+	for _, c := range r.Conditions {
+		conditions[c.Name] = c
+	}
+	return conditions
+}
+
+// covers reports whether every request that matches a rule with the conditions b matches a.
+func covers(a *Rule, b map[string]*Condition) bool {
 	for _, ca := range a.Conditions {
-		implied := false
-		for _, cb := range b.Conditions {
-			implied = implied || ca.Name == cb.Name && ca.impliedBy(cb)
-		}
-		if !implied {
+		if cb := b[ca.Name]; cb == nil || !ca.impliedBy(cb) {
 			return false
 		}
 	}

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/koalagate/koalagate/internal/doorname"
@@ -59,8 +58,9 @@ const maxCompared = 32
 // warnSameUse reports a rule with an estimate that becomes the same number of hits as
 // the estimate of a rule above.
 func (p *parser) warnSameUse(above []*ruleDecl, d *ruleDecl) {
+	byName := d.byName()
 	for _, other := range above[max(0, len(above)-maxCompared):] {
-		if !exclude(other.Rule, d.Rule) {
+		if !exclude(other.Rule, byName) {
 			p.reportf(d.at, warnSameUse, "add used=response.NAME to the rules, unless both count the same",
 				"a request that also matches rule %d is settled with the same hits on both", other.Return)
 			return
@@ -68,21 +68,34 @@ func (p *parser) warnSameUse(above []*ruleDecl, d *ruleDecl) {
 	}
 }
 
-// exclude reports whether no request matches both rules, as far as their lists of values
-// and the parameters that they require show.
-func exclude(a, b *Rule) bool {
+// exclude reports whether no request matches both a rule and one with the conditions b, as far as
+// their lists of values and the parameters that they require show.
+func exclude(a *Rule, b map[string]*Condition) bool {
 	for _, ca := range a.Conditions {
-		for _, cb := range b.Conditions {
-			if ca.Name != cb.Name || ca.OfResponse() {
-				continue
-			}
-			if ca.wantsAbsence() != cb.wantsAbsence() {
-				return true
-			}
-			if ca.textKeys() != nil && cb.textKeys() != nil &&
-				!slices.ContainsFunc(ca.texts, func(text string) bool { return slices.Contains(cb.texts, text) }) {
-				return true
-			}
+		cb := b[ca.Name]
+		if cb == nil || ca.OfResponse() {
+			continue
+		}
+		if ca.wantsAbsence() != cb.wantsAbsence() {
+			return true
+		}
+		if ca.requiresTexts() && cb.requiresTexts() && !haveCommon(ca.texts, cb.texts) {
+			return true
+		}
+	}
+	return false
+}
+
+// haveCommon reports whether two sorted lists have a text in common.
+func haveCommon(a, b []string) bool {
+	for len(a) > 0 && len(b) > 0 {
+		switch strings.Compare(a[0], b[0]) {
+		case 0:
+			return true
+		case -1:
+			a = a[1:]
+		default:
+			b = b[1:]
 		}
 	}
 	return false
