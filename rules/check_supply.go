@@ -20,6 +20,7 @@ type supply struct {
 type constants struct {
 	list  []string // without repetitions, in the order of the files
 	known map[string]bool
+	size  int // bytes of list
 }
 
 // newSupply returns the supply of the declarations.
@@ -53,7 +54,7 @@ func (s *supply) addConstant(c Param) {
 		s.constants[c.Name] = of
 	}
 	if !of.known[c.Value] {
-		of.known[c.Value], of.list = true, append(of.list, c.Value)
+		of.known[c.Value], of.list, of.size = true, append(of.list, c.Value), of.size+len(c.Value)
 	}
 }
 

@@ -140,7 +140,7 @@ func (c *Condition) impliedBy(b *Condition) bool {
 		return !b.wantsAbsence()
 	case len(c.dicts) > 0 && len(b.dicts) > 0:
 		return c.listsImpliedBy(b)
-	case c.isTimed() || !b.isShortList():
+	case c.isTimed() || !b.isShortList() || c.form == formGlob && !c.globs.isQuickFor(b.texts):
 		return false
 	}
 	for _, t := range b.texts {

@@ -48,6 +48,22 @@ func (g *globs) match(value string) bool {
 	return g.stepped != nil && g.stepped.matches(value)
 }
 
+// maxSteps is the maximum number of steps for texts that isQuickFor reports as quick: about 1 ms.
+const maxSteps = 1 << 20
+
+// isQuickFor reports whether the globs match all these texts within a millisecond or so.
+func (g *globs) isQuickFor(texts []string) bool {
+	words := len(g.searched) + 1
+	if g.stepped != nil {
+		words += len(g.stepped.begin)
+	}
+	size := 0
+	for _, text := range texts {
+		size += len(text)
+	}
+	return size <= maxSteps/words
+}
+
 // mayMatchHash reports whether all texts of a pattern may be parts of a hashed value.
 func mayMatchHash(pattern string) bool {
 	length := 0

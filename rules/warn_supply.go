@@ -163,9 +163,12 @@ func (p *parser) warnConstants(s *supply) {
 	}
 }
 
-// maxTried is the maximum number of constants that a condition without words is tried
-// with, so that the check of n rules takes linear time.
-const maxTried = 100
+// The maximum number of constants that a condition without words is tried with, and their
+// maximum length together in bytes, so that the check of n rules takes linear time.
+const (
+	maxTried     = 100
+	maxTriedSize = 8 << 10
+)
 
 // warnConstant reports the first word of a condition that no route sets, or else a
 // condition that holds for no constant. Word lists change at run time and are not
@@ -184,7 +187,7 @@ func (p *parser) warnConstant(c *Condition, at span, of *constants) {
 		}
 		return
 	}
-	if c.wantsAbsence() || len(c.dicts) > 0 || c.isTimed() || len(of.list) > maxTried {
+	if c.wantsAbsence() || len(c.dicts) > 0 || c.isTimed() || len(of.list) > maxTried || of.size > maxTriedSize {
 		return
 	}
 	for _, text := range of.list {
@@ -203,7 +206,11 @@ const maxListed = 8
 func (of *constants) hint(name string) string {
 	hint := "want a value from [routes]"
 	if len(of.list) <= maxListed {
-		hint = "want " + oneOf(of.list)
+		listed := make([]string, len(of.list))
+		for i, text := range of.list {
+			listed[i] = excerpt(text)
+		}
+		hint = "want " + oneOf(listed)
 	}
 	return hint + "; if the gateway's configuration sets other values, declare " + name + " in [params]"
 }
