@@ -38,9 +38,11 @@ type Options struct {
 	// line's file, nil for keys by address. The errors skipped say why single keys of the
 	// file are not in use. If it is nil, every line of [tokens] is an error.
 	OpenToken func(token *JWT, keys []byte) (v JWTVerifier, skipped []error, err error)
-	// Pause is called between pieces of work, which take some microseconds each. It may
-	// wait, so that parsing leaves the processor to others. If it returns false, parsing
-	// stops. If it is nil, parsing yields to other goroutines that are ready.
+	// Pause is called between pieces of work: lines, and rules in later steps. It may wait, so
+	// that parsing leaves the processor to others. If it returns false, parsing stops. If it is
+	// nil, parsing yields to other goroutines that are ready. A piece takes some microseconds
+	// if its line is short, and up to about 100 ms if it is a line of 128 kB, the longest that
+	// is read.
 	Pause func() bool
 }
 
