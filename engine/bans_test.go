@@ -100,9 +100,12 @@ func TestBansByOperation(t *testing.T) {
 			t.Errorf("%v: ann is banned: %v; %+v", op, banned, d)
 		}
 	}
-	d, err := e.Decide(t.Context(), &engine.Call{Op: engine.Take, Now: now, Inputs: []engine.Input{{Params: params("ann"), Refund: true}}})
-	if err != nil || !d.Allowed() {
-		t.Errorf("a refund: %+v, %v", d, err)
+	for name, in := range map[string]engine.Input{"refund": {Refund: true}, "charge of nothing": {Charge: true, NoHits: true}} {
+		in.Params = params("ann")
+		d, err := e.Decide(t.Context(), &engine.Call{Op: engine.Take, Now: now, Inputs: []engine.Input{in}})
+		if err != nil || !d.Allowed() {
+			t.Errorf("a %s: %+v, %v", name, d, err)
+		}
 	}
 	list.Set(nil)
 	for i := range 3 {

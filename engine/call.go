@@ -213,6 +213,9 @@ type Input struct {
 	// refused. The input itself is never refused. It is an error with any other
 	// operation.
 	Refund bool
+	// Charge states that the input counts what has happened already, which a limit of Call.Source
+	// may do in a Take. As for Update, bans do not concern it.
+	Charge bool
 	// Sourced makes the input meet the limits of Call.Source instead of the rules. Without
 	// a Source it is an error. No entry of [result] answers such an input: without a
 	// limit it is allowed.

@@ -27,7 +27,7 @@ const (
 // all operations but Peek and Reset, and not to limits that the call states itself: inputs with an
 // Override, and matches of a Source that are Stated. ExceptBan has no rule:
 // it refuses each input with all of its Params, whatever else the input has, and applies to
-// operations that decide, except for refunds.
+// operations that decide, except for refunds and charges.
 type Exception struct {
 	// ID names the exception in answers and logs.
 	ID string
@@ -363,7 +363,7 @@ func named(params *rules.Params, p rules.Param) rules.Param {
 // ban has a ban in the book refuse an input of the call if one applies, and reports whether it
 // does.
 func (v *evaluation) ban(c *Call, in *Input, m *matchedInput) bool {
-	if !v.book.banning || in.Refund || !c.Op.Decides() {
+	if !v.book.banning || in.Refund || in.Charge || !c.Op.Decides() {
 		return false
 	}
 	now := v.exceptionTime()

@@ -215,7 +215,7 @@ func (c *limitCall) ask(more int) int {
 	inputs := c.question.Inputs()
 	for k, i := range c.asked {
 		a, in := &c.applied[i], &inputs[k]
-		in.Sourced, in.Hits, in.NoHits, in.Refund = true, uint64(a.counted), a.counted == 0, a.negative
+		in.Sourced, in.Hits, in.NoHits, in.Refund, in.Charge = true, uint64(a.counted), a.counted == 0, a.negative, c.operating
 		in.Params.Set("domain", c.message.domain)
 		for _, e := range c.message.entriesOf(i) {
 			in.Params.Set(e.Key, e.Value)

@@ -7,6 +7,8 @@ import (
 	extv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/wiring"
+	"github.com/koalagate/koalagate/ratelimit"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -37,5 +39,25 @@ func TestBansAtImportedLimits(t *testing.T) {
 		}
 		exceptions.Set(nil)
 		i.want(ok, []uint32{1}, oneEntry("two"))
+	}
+}
+
+// Operations state what has happened: a ban of one descriptor neither refuses them nor drops those
+// of the others, with rules beside the limits or without.
+func TestBansLetOperationsCount(t *testing.T) {
+	for _, besides := range []bool{false, true} {
+		exceptions := new(engine.Exceptions)
+		i := importLimits(t, func(o *limitOptions, c *clock) {
+			if o.Exceptions, o.Settle = exceptions, true; besides {
+				o.Rules = ratelimit.New(ratelimit.Options{Engine: engine.New(parse(t, besideLimits), wiring.CountIn(c.store()), engine.WithExceptions(exceptions))})
+			}
+		})
+		i.want(ok, nil, weighing("ten", 3))
+		exceptions.Set([]engine.Exception{{ID: "x", Kind: engine.ExceptBan, Until: 1 << 45, Params: []rules.Param{{Name: "two", Value: "x"}}}})
+		i.want(ok, nil, with(weighing("two", 1), "koala.op", "charge"), with(weighing("ten", 5), "koala.op", "charge"))
+		i.want(ok, nil, with(weighing("two", 1), "koala.op", "charge"), with(weighing("ten", 2), "koala.op", "refund"))
+		i.want(overLimit, nil, with(weighing("ten", 1), "koala.op", "charge"), oneEntry("two"))
+		exceptions.Set(nil)
+		i.want(ok, []uint32{3, 0}, weighing("ten", 0), weighing("two", 0))
 	}
 }
