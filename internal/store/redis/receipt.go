@@ -84,7 +84,9 @@ type part struct {
 	rule   store.Rule // the subject is the text of a name
 }
 
-// parseReceipt returns the content of a receipt; ok is false for any other value.
+// parseReceipt returns the content of a receipt; ok is false for any other value. The parts
+// must be in the order of their rules, each once, as the script writes them: a settlement of
+// the same part thousands of times would occupy Redis for long.
 func parseReceipt(value string) (c record, ok bool) {
 	r := reader{rest: value}
 	version, taken, till, n := r.uint(1), r.uint(6), r.uint(6), int(r.uint(2))
@@ -97,12 +99,14 @@ func parseReceipt(value string) (c record, ok bool) {
 		return c, false
 	}
 	c.taken, c.till = int64(taken), int64(till)
+	last := 0
 	for range n {
 		number, weight := int(parts.uint(2)), int64(parts.uint(7))
 		parts.skip(receiptPart - 2 - 7)
-		if number < 1 || number > len(rules) || weight > store.MaxCounter {
+		if number <= last || number > len(rules) || weight > store.MaxCounter {
 			return c, false
 		}
+		last = number
 		one := rules[number-1]
 		one.rule.Weight = weight
 		c.parts = append(c.parts, one)

@@ -1,13 +1,15 @@
 package redis
 
 import (
+	"encoding/binary"
+	"strings"
 	"testing"
 
 	"github.com/koalagate/koalagate/internal/store"
 )
 
 // FuzzReceipt reads arbitrary values of receipts: the rules of each that is accepted are
-// rules that a plan may have, and no weight is above what a counter holds.
+// rules that a plan may have, each at most once, and no weight is above what a counter holds.
 func FuzzReceipt(f *testing.F) {
 	rule := func(method store.Method, change func(*store.Rule)) store.Rule {
 		r := store.Rule{Subject: []byte("a subject"), Return: 7, Method: method, Time: 60, Count: 5, Burst: 5, Settle: 60}
@@ -28,6 +30,24 @@ func FuzzReceipt(f *testing.F) {
 	if content, ok := parseReceipt(good); !ok || len(content.parts) != 1 || content.parts[0].rule.Method != store.Hold || content.parts[0].rule.Weight != 3 {
 		f.Fatalf("%x is read as %+v, %t; want a hold of 3", good, content, ok)
 	}
+	several := func(parts ...string) string {
+		head := head[:len(head)-2] + string(binary.BigEndian.AppendUint16(nil, uint16(len(parts))))
+		return head + strings.Join(parts, "") + string(c.description)
+	}
+	first, last := "\x00\x02"+part[2:], part
+	if content, ok := parseReceipt(several(first, last)); !ok || len(content.parts) != 2 {
+		f.Fatalf("two parts are read as %+v, %t", content, ok)
+	}
+	for name, value := range map[string]string{
+		"a part twice":       several(last, last),
+		"parts out of order": several(last, first),
+		"a part of no rule":  several("\x00\x00"+part[2:], last),
+	} {
+		if content, ok := parseReceipt(value); ok {
+			f.Fatalf("%s: it is read as %+v", name, content)
+		}
+		f.Add(value)
+	}
 	f.Add(good)
 	f.Add(head)
 	f.Add("")
@@ -36,8 +56,14 @@ func FuzzReceipt(f *testing.F) {
 		if !ok {
 			return
 		}
+		if len(content.parts) > store.MaxRules {
+			t.Errorf("%x has %d parts", value, len(content.parts))
+		}
 		for i := range content.parts {
 			one := &content.parts[i]
+			if i > 0 && one.number <= content.parts[i-1].number {
+				t.Errorf("part %d of %x has the number %d after %d", i, value, one.number, content.parts[i-1].number)
+			}
 			p := store.Plan{Op: store.Take, Sets: []store.Set{{Rules: []store.Rule{one.rule}}}}
 			p.Sets[0].Rules[0].Weight = 0
 			if err := p.Validate(); err != nil || one.number < 1 || one.rule.Weight < 0 || one.rule.Weight > store.MaxCounter {

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"context"
+	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -152,12 +153,16 @@ var junk = map[string]struct {
 	"a stream": {func(ctx context.Context, c goredis.Cmdable, key, _ string) {
 		c.XAdd(ctx, &goredis.XAddArgs{Stream: key, Values: []string{"x", "y"}})
 	}, false},
-	"nothing":              {junkText(func(string) string { return "" }), false},
-	"garbage":              {junkText(func(string) string { return "garbage" }), true},
-	"a number":             {junkText(func(string) string { return "1" }), true},
-	"cut":                  {junkText(func(good string) string { return good[:len(good)/2] }), true},
-	"the head alone":       {junkText(func(good string) string { return good[:15] }), true},
-	"of a later layout":    {junkText(func(good string) string { return "\x03" + good[1:] }), true},
+	"nothing":           {junkText(func(string) string { return "" }), false},
+	"garbage":           {junkText(func(string) string { return "garbage" }), true},
+	"a number":          {junkText(func(string) string { return "1" }), true},
+	"cut":               {junkText(func(good string) string { return good[:len(good)/2] }), true},
+	"the head alone":    {junkText(func(good string) string { return good[:15] }), true},
+	"of a later layout": {junkText(func(good string) string { return "\x03" + good[1:] }), true},
+	"with more parts than a plan has rules": {junkText(func(good string) string {
+		const n = store.MaxRules + 1
+		return good[:13] + string(binary.BigEndian.AppendUint16(nil, n)) + strings.Repeat(good[15:43], n) + good[43:]
+	}), true},
 	"with missing parts":   {junkText(func(good string) string { return good[:13] + "\xff\xff" + good[15:] }), true},
 	"as long as a counter": {junkText(func(string) string { return "\x02" + strings.Repeat("\x00", 26) }), true},
 	"too large":            {junkText(func(good string) string { return good + strings.Repeat("x", 4<<20) }), false},

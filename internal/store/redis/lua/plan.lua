@@ -288,7 +288,7 @@ local MAX_RECEIPT = 1048576
 local function parts_of(value, now)
   if not value or #value < 15 or #value > MAX_RECEIPT or string.byte(value) ~= LAYOUT then return nil end
   local till, n = struct.unpack('>I6I2', value, 8)
-  if #value < 15 + n * 28 or now >= till then return nil end
+  if n > 2048 or #value < 15 + n * 28 or now >= till then return nil end -- no plan has more rules
   local parts = {}
   for at = 16, 15 + n * 28, 28 do
     local rule, weight = struct.unpack('>I2I7', value, at)
