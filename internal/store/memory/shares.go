@@ -210,8 +210,9 @@ func (l shares) with(one *share, now int64) shares {
 		next = slices.Insert(next, at, *one)
 	}
 	if len(next) > store.MaxHolders { // store.TooMany has seen to it that one does not count
-		at := slices.IndexFunc(next, func(s share) bool { return !s.counts(now) })
-		next = slices.Delete(next, at, at+1)
+		if at := slices.IndexFunc(next, func(s share) bool { return !s.counts(now) }); at >= 0 {
+			next = slices.Delete(next, at, at+1)
+		}
 	}
 	return next
 }

@@ -203,7 +203,7 @@ if used.leases then
       if not drops then list[#list + 1] = l end
       if #list > HOLDERS then -- TOO_MANY has seen to it that one does not count
         local i = 1
-        while lasts(list[i], now) or now - list[i].seen <= REPORT do i = i + 1 end
+        while list[i] and (lasts(list[i], now) or now - list[i].seen <= REPORT) do i = i + 1 end
         table.remove(list, i)
       end
       r.shares[4] = #list > 0 and list or false
