@@ -39,7 +39,7 @@ func main() {
 	flag.Parse()
 	r := &run{entries: *entries, effort: effort{rounds: 9, others: 2, calls: 5_000, rules: 500_000}}
 	if options.Short {
-		r.entries, r.effort = min(r.entries, 100_000), effort{rounds: 3, others: 1, calls: 1_000, rules: 100_000}
+		r.entries, r.effort = min(r.entries, 100_000), effort{rounds: 1, others: 1, calls: 1_000, rules: 100_000}
 	}
 	if err := r.measure(context.Background(), options); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/language:", err)

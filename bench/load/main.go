@@ -82,7 +82,7 @@ func (o *options) run(ctx context.Context) error {
 		return serveConstant(ctx, calls, web, o.like)
 	}
 	if o.report.Short {
-		o.bounds = bounds{rounds: 2, span: 200 * time.Millisecond}
+		o.bounds = bounds{rounds: 1, span: 200 * time.Millisecond}
 	}
 	o.bounds.warmUp = o.bounds.span / 2
 	if o.target != "" || o.peer != "" {

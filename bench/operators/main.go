@@ -48,7 +48,7 @@ func main() {
 	state := flag.String("state", "", "the instance to ask, as JSON")
 	flag.Parse()
 	if options.Short {
-		*rounds, *span = 1, 300*time.Millisecond
+		*rounds, *span = 1, 200*time.Millisecond
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var err error

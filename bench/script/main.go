@@ -51,7 +51,7 @@ func main() {
 	flag.BoolVar(&o.update, "update", false, "with -instructions, keep the figures in "+figures)
 	flag.Parse()
 	if o.report.Short {
-		o.rounds, o.passes = 2, 5
+		o.rounds, o.passes = 1, 3
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := o.run(ctx)
