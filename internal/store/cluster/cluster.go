@@ -99,7 +99,8 @@ func (s *Store) Try(ctx context.Context, p *store.Plan, a *store.Answers) (store
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	err = s.evaluateSplit(ctx, p, a)
-	return corrected(store.Attempt{Health: s.evaluator.Judge(err, end.Sub(start)), Unsent: errors.Is(err, redisconn.ErrUnsent)}, err), err
+	unsent := errors.Is(err, redisconn.ErrUnsent) && !errors.Is(err, errCounted)
+	return corrected(store.Attempt{Health: s.evaluator.Judge(err, end.Sub(start)), Unsent: unsent}, err), err
 }
 
 // slotOfCall returns the slot of the call's keys, and whether all have the same.

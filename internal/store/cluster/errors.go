@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
-// errUnreachable begins the error of a call to a node that is unreachable.
-var errUnreachable = errors.New("the node is unreachable")
+// errUnreachable begins the error of a call to a node that is unreachable, whatever made it so.
+var errUnreachable = fmt.Errorf("the node is unreachable, and %w", redisconn.ErrUnsent)
 
 // nodeError is an error of one node of a Cluster.
 type nodeError struct {

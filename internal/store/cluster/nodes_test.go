@@ -76,6 +76,42 @@ func subjectIn(slot int) []byte {
 	}
 }
 
+// TestPlanIsUnsentOnlyAsAWhole makes calls over two slots while a node is down. They are
+// reported as unsent, and may be charged again, exactly if no slot keeps what it counted.
+func TestPlanIsUnsentOnlyAsAWhole(t *testing.T) {
+	t.Parallel()
+	c := storetest.StartCluster(t, 3, false, partly...)
+	r := c.Open(t, redis.Options{})
+	try := func(op store.Op, slots ...int) (store.Attempt, error) {
+		p := &store.Plan{Op: op, Zone: time.UTC}
+		for _, slot := range slots {
+			p.Sets = append(p.Sets, allows(about(string(subjectIn(slot)), store.Rule{Method: store.Count, Time: 60, Count: 9})))
+		}
+		return r.Try(context.Background(), p, new(store.Answers))
+	}
+	c.Nodes[0].Kill()
+	storetest.Eventually(t, func() error {
+		if attempt, err := try(store.Update, 100); !attempt.Unsent {
+			return fmt.Errorf("a call for the killed node is not unsent: %w", err)
+		}
+		return nil
+	})
+	for name, call := range map[string]struct {
+		op     store.Op
+		slots  []int
+		unsent bool
+	}{
+		"an update, of the killed node and another": {store.Update, []int{100, 9000}, false},
+		"in the other order":                        {store.Update, []int{9000, 100}, false},
+		"an update of the killed node alone":        {store.Update, []int{100, 400}, true},
+		"a take, which is given back":               {store.Take, []int{100, 9000}, true},
+	} {
+		if attempt, err := try(call.op, call.slots...); err == nil || attempt.Unsent != call.unsent {
+			t.Errorf("%s: unsent: %v, %v; want %v with an error", name, attempt.Unsent, err, call.unsent)
+		}
+	}
+}
+
 // TestNodeWithoutSlotsIsNotTrusted checks that the store ignores the slot map of a
 // node without slots, which was reset or never met the other nodes.
 func TestNodeWithoutSlotsIsNotTrusted(t *testing.T) {

@@ -2,11 +2,14 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
 	"github.com/koalagate/koalagate/internal/store"
 	"github.com/koalagate/koalagate/internal/store/redis"
+	"github.com/koalagate/koalagate/internal/store/redisconn"
 )
 
 // part is the part of a plan that lies in one slot.
@@ -111,6 +114,23 @@ func (s *Store) browseTurn(ctx context.Context, p *store.Plan, a *store.Answers,
 	return nil
 }
 
+// errCounted is wrapped beside the error of a part that was not sent if another part of the
+// plan may have been counted for good: the plan must not be charged again.
+var errCounted = errors.New("other slots may have counted")
+
+// mayHaveCounted reports whether the part may have been counted for good: what an answered
+// take counted is given back if another part fails.
+func (p *part) mayHaveCounted() bool {
+	if p.err == nil {
+		return p.final || !p.takes()
+	}
+	return !errors.Is(p.err, redisconn.ErrUnsent)
+}
+
+func (p *part) takes() bool {
+	return p.plan.Op == store.Take || p.plan.Op == store.CompleteTake
+}
+
 // runParts carries out all parts at the same time and returns the first error.
 func (s *Store) runParts(ctx context.Context, parts []*part) error {
 	var rest sync.WaitGroup
@@ -122,7 +142,11 @@ func (s *Store) runParts(ctx context.Context, parts []*part) error {
 	}
 	rest.Wait()
 	for _, p := range parts {
-		if p.err != nil {
+		switch {
+		case p.err == nil:
+		case errors.Is(p.err, redisconn.ErrUnsent) && slices.ContainsFunc(parts, (*part).mayHaveCounted):
+			return fmt.Errorf("%w; %w", p.err, errCounted)
+		default:
 			return p.err
 		}
 	}
@@ -132,7 +156,7 @@ func (s *Store) runParts(ctx context.Context, parts []*part) error {
 func (s *Store) runPart(ctx context.Context, p *part) {
 	c := s.evaluator.Acquire(&p.plan)
 	c.Slot = p.slot
-	if !p.final && (p.plan.Op == store.Take || p.plan.Op == store.CompleteTake) {
+	if !p.final && p.takes() {
 		if p.tentative {
 			c.WantUndoOrNothing()
 		} else {
