@@ -350,7 +350,7 @@ type Canceler interface {
 const MaxNow = 1 << 46
 
 // MaxRules is the largest number of rules of a plan, over all sets: a plan
-// occupies Redis for some microseconds per rule, and its Lua cannot return more
+// occupies Redis for about ten microseconds per rule, and its Lua cannot return more
 // values at once.
 const MaxRules = 2048
 

@@ -28,6 +28,37 @@ func countRule(subject string, number int64) store.Rule {
 	return store.Rule{Subject: []byte(subject), Return: number, Method: store.Count, Weight: 1, Time: 60, Count: 1000}
 }
 
+// TestManyRulesMayShareACounter checks that plain takes of few and of many rules, of one
+// subject or of one number, notice that the last rule has the counter of the first.
+func TestManyRulesMayShareACounter(t *testing.T) {
+	r := storetest.StartServer(t).Open(t)
+	for _, n := range []int{2, 3, 8, 9, 10, 100, store.MaxRules} {
+		for _, shares := range []bool{false, true} {
+			for kind, rule := range map[string]func(i int) store.Rule{
+				"one subject": func(i int) store.Rule { return countRule(fmt.Sprint("s", n, shares), int64(i)) },
+				"one number":  func(i int) store.Rule { return countRule(fmt.Sprint("n", n, shares, i), 1) },
+			} {
+				p := &store.Plan{Op: store.Take, Zone: time.UTC}
+				for i := range n {
+					one := rule(i)
+					if shares && i == n-1 {
+						one = rule(0)
+					}
+					one.Count = 1
+					p.Sets = append(p.Sets, store.Set{Allows: true, Rules: []store.Rule{one}})
+				}
+				var a store.Answers
+				if err := r.Evaluate(t.Context(), p, &a); err != nil {
+					t.Fatal(err)
+				}
+				if last := a.Sets[n-1].Decider >= 0; p.Allowed(&a) == shares || last != shares {
+					t.Errorf("%d rules of %s: the last one refuses: %v; want %v", n, kind, last, shares)
+				}
+			}
+		}
+	}
+}
+
 // TestPlainTakesStoreTheSame carries out the same takes and settlements as plain ones and by
 // the functions for all requests, on values that hold counters of several rules and
 // methods. Both answer like the model and store the same bytes.

@@ -219,15 +219,6 @@ local function settle_windows(rules, found, at, now, receipts, answers)
   return at + 2 + #rules * 4
 end
 
--- Reports whether one of n counters is there twice.
-local function shares(found, n)
-  for j = 2, n do
-    for i = 1, j - 1 do
-      if found[i] == found[j] then return true end
-    end
-  end
-end
-
 local answers, found = {struct.pack('>BI6', 1, now)}, {}
 local receipts = {} -- in order: the key, then the value and the end of what is made or renewed
 local carry_out -- the functions for other requests
@@ -255,7 +246,7 @@ for _ = 1, plan[6] do
       end
       if key and (c[5] or c ~= subjects[k]) and was_reset(subjects[k]) then fits = false end
     end
-    if shape.repeats and shares(found, #rules) then fits, alone = false, false end
+    if shape.repeats and twice(found, #rules) then fits, alone = false, false end
     if fits then
       local reporter, remaining, reset = -1, 0, 0
       for j = 1, #rules do

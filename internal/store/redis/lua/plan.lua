@@ -177,6 +177,22 @@ local function words(r, marks, plan, at, operation, used)
   return at
 end
 
+-- Reports whether two of n elements are equal, or their fields of a name are. A table takes
+-- longer than the comparisons of few, but not more than in proportion to many.
+local function twice(list, n, field)
+  local seen = n > 8 and {}
+  for j = 1, n do
+    local one = field and list[j][field] or list[j]
+    for i = 1, seen and 0 or j - 1 do
+      if one == (field and list[i][field] or list[i]) then return true end
+    end
+    if seen then
+      if seen[one] then return true end
+      seen[one] = true
+    end
+  end
+end
+
 -- How many numbers a request has for each rule behind its keys.
 local widths = {[GIVE_BACK] = 4, [SETTLE] = 3, [RENEW] = 1, [LEASE] = 7, [ASSIGN] = 7}
 
@@ -248,7 +264,7 @@ for i = 1, plan[5] do
       end
       if method ~= COUNT or r.outcome or weight == 0 and not settles or r.share and settles then plain = false end
       if marks ~= 4 and marks ~= 6 then overdraws = false end
-      for before = 1, n do
+      for before = 1, n < 8 and n or 0 do
         if rules[before].tag == tag then shape.repeats = true end
       end
       n = n + 1
@@ -262,6 +278,7 @@ for i = 1, plan[5] do
     shape.settles = true
   elseif plain then
     shape.plain, shape.overdraws, shape.alone = true, overdraws, (wordless or overdraws) and not shape.receipt
+    if n > 8 then shape.repeats = twice(rules, n, 'tag') end
   end
   shapes[i] = shape
 end
