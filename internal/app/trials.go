@@ -31,12 +31,14 @@ type TrialCounters struct {
 	Workers int
 
 	copy  func(context.Context, []*store.Rule) ([]redis.Copied, error)
+	name  *redis.SpaceName // nil in process, and with an end
 	close func() error
 }
 
 // OpenTrial opens counters that begin as copies of the counters in force. All instances that name
 // a space share it, and it expires at until at the latest; without Redis it is one of this
-// process.
+// process. With a zero until they share it as long as one of them uses it: each must call Keep every
+// few seconds.
 func (a *App) OpenTrial(space string, until time.Time) (*TrialCounters, error) {
 	c := a.counters
 	if c.redis == nil {
@@ -66,6 +68,12 @@ func (a *App) OpenTrial(space string, until time.Time) (*TrialCounters, error) {
 		}
 		client = address.ConnectAny()
 	}
+	var name *redis.SpaceName
+	if until.IsZero() {
+		name = redis.NewSpaceName(client, &o, space)
+		shared, _ := name.Join(context.Background()) // without Redis, Keep finds the name of the others
+		o.Space = "trial:" + shared
+	}
 	own, err := remote.Open(o)
 	if err != nil {
 		if o.Client == nil {
@@ -75,8 +83,11 @@ func (a *App) OpenTrial(space string, until time.Time) (*TrialCounters, error) {
 	}
 	copier := redis.NewCopier(client, &o)
 	return &TrialCounters{
-		Store: own, Links: copier, Workers: trialWorkers, copy: copier.Copy,
+		Store: own, Links: copier, Workers: trialWorkers, copy: copier.Copy, name: name,
 		close: func() error {
+			if name != nil {
+				_ = name.Leave(context.Background()) // else its part lapses
+			}
 			err := own.Close()
 			if o.Client == nil {
 				_ = client.Close() // its connections have no calls any more
@@ -109,6 +120,15 @@ func (t *TrialCounters) Copy(ctx context.Context, rules []*store.Rule) ([]time.T
 	}
 	var a store.Answers
 	return at, t.Store.Evaluate(ctx, &store.Plan{Op: store.Reset, Zone: time.UTC, Sets: []store.Set{{Rules: holds}}}, &a)
+}
+
+// Keep keeps the part of this instance in the counters. It reports whether the other instances have the
+// same ones.
+func (t *TrialCounters) Keep(ctx context.Context) (same bool, err error) {
+	if t.name == nil {
+		return true, nil
+	}
+	return t.name.Keep(ctx)
 }
 
 // Close closes the counters.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/koalagate/koalagate/internal/delay"
 	"github.com/koalagate/koalagate/internal/dropin/folder"
 	"github.com/koalagate/koalagate/internal/envoylimits"
 	"github.com/koalagate/koalagate/internal/reload"
@@ -66,6 +67,7 @@ func (r *trials) openFiles(paths []string) error {
 	if err := t.begin(); err != nil {
 		return err
 	}
+	r.s.work(func(ctx context.Context) { delay.Every(ctx, keepInterval, nil, func() { r.keep(ctx) }) })
 	if t.rules != nil {
 		r.s.work(func(ctx context.Context) { t.rules.Run(ctx, t.useRules) })
 	}
@@ -142,5 +144,5 @@ func (t *triedFiles) begin() error {
 		sum := sha256.Sum256([]byte(hash + t.limitsHash))
 		hash = hex.EncodeToString(sum[:])
 	}
-	return t.trials.begin(&trial.Report{Hash: hash}, t.now, "trial:"+hash[:16], time.Time{})
+	return t.trials.begin(&trial.Report{Hash: hash}, t.now, hash[:16], time.Time{})
 }

@@ -25,8 +25,13 @@ import (
 	"github.com/koalagate/koalagate/rules"
 )
 
-// trialInterval is the time between two reports about a running trial.
-const trialInterval = time.Second
+const (
+	// trialInterval is the time between two reports about a running trial.
+	trialInterval = time.Second
+	// keepInterval is the time after which the counters of a trial are kept again, for which
+	// TrialCounters.Keep has ten seconds.
+	keepInterval = 2 * time.Second
+)
 
 // trials runs the trial of this instance, one at a time.
 type trials struct {
@@ -52,6 +57,8 @@ type runningTrial struct {
 	trial    *trial.Trial
 	counters *app.TrialCounters
 	reported whatif.Totals
+	tried    candidates
+	space    string
 }
 
 func newTrials(s *Service) *trials {
@@ -86,6 +93,11 @@ type candidates struct {
 func (r *trials) begin(head *trial.Report, tried candidates, space string, until time.Time) error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
+	return r.replace(head, tried, space, until)
+}
+
+// replace is begin for callers that hold r.changing.
+func (r *trials) replace(head *trial.Report, tried candidates, space string, until time.Time) error {
 	r.endCurrent(trial.Ended, "another trial began")
 	counters, err := r.s.app.OpenTrial(space, until)
 	if err != nil {
@@ -105,7 +117,7 @@ func (r *trials) begin(head *trial.Report, tried candidates, space string, until
 		o.Source, o.LimitsOnly = ratelimit.OnTrial(r.s.imported.Limits, tried.limits), tried.limitsOnly
 		line = append(line, "limits", len(tried.limits.Limits()))
 	}
-	next := &runningTrial{head: *head, counters: counters, trial: trial.Start(o)}
+	next := &runningTrial{head: *head, counters: counters, trial: trial.Start(o), tried: tried, space: space}
 	next.head.State = trial.Running
 	if next.head.Began.IsZero() {
 		next.head.Began = time.Now().UTC()
@@ -118,6 +130,26 @@ func (r *trials) begin(head *trial.Report, tried candidates, space string, until
 	r.s.logger.Info("a trial began", line...)
 	r.s.traffic.SendState(traffic.EventTrial, next.report())
 	return nil
+}
+
+// keep keeps the counters of the current trial, which instances share that try the same files. If the
+// others have begun with other counters while Redis was out of reach, the trial begins anew with these.
+func (r *trials) keep(ctx context.Context) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	r.mu.Lock()
+	current := r.current
+	r.mu.Unlock()
+	if current == nil {
+		return
+	}
+	same, err := current.counters.Keep(ctx)
+	if err == nil && !same {
+		err = r.replace(&trial.Report{Hash: current.head.Hash}, current.tried, current.space, time.Time{}) //nolint:contextcheck // the counters are opened although the service closes
+	}
+	if err != nil && ctx.Err() == nil {
+		r.slow.Warn("a trial may not share its counters with other instances", "hash", current.head.Hash, "error", err)
+	}
 }
 
 // observer passes calls on to a trial, with the requests from which its rules derive other parameters.

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,7 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/koalagate/koalagate/engine"
+	"github.com/koalagate/koalagate/internal/store/storetest"
 	"github.com/koalagate/koalagate/internal/trial"
+	"github.com/koalagate/koalagate/internal/whatif"
 	"github.com/koalagate/koalagate/rules"
 )
 
@@ -197,6 +200,77 @@ func TestTrialsDeriveTheirOwnParameters(t *testing.T) {
 	_, metrics := get(t, s.Addresses().Admin, "/metrics")
 	if strings.Contains(metrics, `koalagate_token_verifications_total{outcome="valid",token="main"}`) || !strings.Contains(metrics, "koalagate_token_verifications_total{") {
 		t.Error("verifications of a trial are counted as those of requests")
+	}
+}
+
+// Files that are on trial again after a pause find the counters in force as they are then. Meanwhile,
+// instances share the counters of the trial.
+func TestFilesOnTrialAgain(t *testing.T) {
+	server := storetest.StartServer(t)
+	path := filepath.Join(t.TempDir(), "rules.conf")
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(triedInForce, "count=1000000", "count=5")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start := func(tried ...string) *Service {
+		s, _ := open(t, map[string]any{"redis": server.URL(), "redis_budget": "10s", "rules": []string{path}, "trial": tried})
+		return s
+	}
+	take := func(s *Service, times int) {
+		t.Helper()
+		for range times {
+			before := s.trials.counts()
+			if _, err := s.app.Engine().Decide(t.Context(), &engine.Call{Op: engine.Take, Inputs: []engine.Input{{Params: rules.MakeParams(map[string]string{"user": "ann"})}}}); err != nil {
+				t.Fatal(err)
+			}
+			if !before.Running {
+				continue
+			}
+			storetest.Eventually(t, func() error {
+				if now := s.trials.counts(); now.Requests == before.Requests {
+					return fmt.Errorf("the trial has decided %d requests", now.Requests)
+				}
+				return nil
+			})
+		}
+	}
+	found := func(s *Service) whatif.Totals {
+		t.Helper()
+		report, err := s.trials.Report(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return report.Totals
+	}
+	first, second := start(path), start(path)
+	take(first, 1)
+	take(second, 1)
+	if all := found(second); all.RefusedOnTrial != 0 || first.trials.current.space != second.trials.current.space {
+		t.Errorf("%+v", all)
+	}
+	first.Close()
+	second.Close()
+	take(start(), 3)
+	again := start(path)
+	take(again, 2)
+	if want := (whatif.Totals{Requests: 2, RefusedInForce: 2, RefusedOnTrial: 2}); found(again) != want {
+		t.Errorf("%+v; want %+v", found(again), want)
+	}
+
+	// The others began with other counters while this instance could not reach Redis.
+	client := server.Client()
+	defer client.Close()
+	keys := client.Keys(t.Context(), "*{spaces}*").Val()
+	if len(keys) != 1 {
+		t.Fatalf("the names of spaces are %q; want one", keys)
+	}
+	client.Set(t.Context(), keys[0], fmt.Sprintf("ABCDEFGHIJKL OTHER=%d", time.Now().Add(30*time.Second).UnixMilli()), time.Minute)
+	again.trials.keep(t.Context())
+	take(again, 1)
+	if want := (whatif.Totals{Requests: 1, RefusedInForce: 1, RefusedOnTrial: 1}); found(again) != want {
+		t.Errorf("with the counters of the others: %+v; want %+v", found(again), want)
+	}
+	if text := client.Get(t.Context(), keys[0]).Val(); !strings.HasPrefix(text, "ABCDEFGHIJKL OTHER=") || strings.Count(text, "=") != 2 {
+		t.Errorf("the part of this instance is not beside the other: %q", text)
 	}
 }
 
