@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/koalagate/koalagate/internal/method"
+	"github.com/koalagate/koalagate/internal/vocabulary"
 )
 
 // checkTables loads the tables and connects thresholds and parameters to them.
@@ -142,17 +143,22 @@ func (c *cellChecker) check(t *Threshold) checkedCells {
 	return found
 }
 
-// report reports a cell.
+// report reports a cell that a threshold cannot use.
 func (c *cellChecker) report(t *Threshold, key string, line int, f Finding) {
-	row, _ := t.table.rows.Find(key)
-	cells := make([]string, 0, len(t.table.columns)+1)
+	c.reportCell(errCell, t.table, t.cell, key, line, f)
+}
+
+// reportCell reports a cell of a table.
+func (c *cellChecker) reportCell(code *vocabulary.Code, table *Table, cell int, key string, line int, f Finding) {
+	row, _ := table.rows.Find(key)
+	cells := make([]string, 0, len(table.columns)+1)
 	cells = append(cells, key)
-	for i := range t.table.columns {
+	for i := range table.columns {
 		cells = append(cells, row.Cell(i))
 	}
-	text, column := rowText(cells, t.cell+1)
-	f.Position, f.Line = Position{t.table.name, line, column}, text
-	c.found.add(errCell, span{}, f)
+	text, column := rowText(cells, cell+1)
+	f.Position, f.Line = Position{table.name, line, column}, text
+	c.found.add(code, span{}, f)
 }
 
 // checkBuckets checks the product of each bucket that a token rule may have. The values

@@ -185,6 +185,7 @@ var (
 	warnSmallLease  = vocabulary.Define("W065", "the part of a limit to hold in advance is less than four hits")
 	warnShortBan    = vocabulary.Define("W066", "a ban ends before its window does")
 	warnUnlimitKey  = vocabulary.Define("W067", "clients can choose to have no limit")
+	warnNoInstant   = vocabulary.Define("W068", "a cell of a table is neither a date nor a time")
 	warnNoReport    = vocabulary.Define("W070", "no gateway reports how a request ended")
 	warnShortHold   = vocabulary.Define("W071", "holds end before usual requests do")
 	warnNoHold      = vocabulary.Define("W072", "requests under way are not counted by their outcome yet")

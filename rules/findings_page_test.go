@@ -122,7 +122,7 @@ func (e exampleText) parse() (*Set, Findings) {
 		if path != "plans.csv" {
 			return nil, errors.New("file does not exist")
 		}
-		return ParseTable(path, strings.NewReader("tenant,rate,burst,tier\nacme,5,10,gold\nbeta,unlimited,,silver\n"))
+		return ParseTable(path, strings.NewReader("tenant,rate,burst,tier,expires\nacme,5,10,gold,2027-12-31\nbeta,unlimited,,silver,\n"))
 	}, OpenKeys: openKeys, OpenToken: openToken}
 	if strings.Contains(e.options, "no-zone") {
 		o.Timezone = ""

@@ -22,7 +22,7 @@ func (p *parser) warn(set *Set) {
 		}
 	}
 	for _, warn := range []func(){
-		p.warnDays, p.warnUncounted, p.warnQueues, p.warnBans, p.warnSettling, p.warnSmallParts, p.warnUnshared, p.warnTooSmall, p.warnOver, p.warnRefusals, p.warnUnreachable, p.warnResults, p.warnTokens, p.warnOutcomes, p.warnRawTokens,
+		p.warnDays, p.warnUncounted, p.warnQueues, p.warnBans, p.warnSettling, p.warnSmallParts, p.warnUnshared, p.warnTooSmall, p.warnOver, p.warnRefusals, p.warnUnreachable, p.warnResults, p.warnTokens, p.warnOutcomes, p.warnRawTokens, p.warnInstants,
 		func() { p.warnUnused(set) },
 	} {
 		if warn(); !p.at(0) {
