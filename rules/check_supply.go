@@ -158,12 +158,6 @@ func (s *supply) identifiesRequest(name string) bool {
 	return s.isRouted(name) || s.declared[name] == nil && name != "ip" && slices.Contains(derivedNames, name)
 }
 
-// clientKey identifies a header, a cookie or an argument of the query.
-type clientKey struct {
-	kind SourceKind
-	name string
-}
-
 // addTwins connects the parameters that have a source in common that clients set.
 func (s *supply) addTwins(params []*paramDecl) {
 	first := make(map[clientKey]string)

@@ -52,6 +52,12 @@ func (j *JWT) IsAt(kind JWTPlaceKind, name string) bool {
 	return slices.Contains(j.Places, JWTPlace{kind, name})
 }
 
+// clientKey identifies a header, a cookie or an argument of the query.
+type clientKey struct {
+	kind SourceKind
+	name string
+}
+
 // isIn reports whether a source reads a part of a request that may have the token, as it is.
 func (j *JWT) isIn(s *ParamSource) bool {
 	if s.Hashed {
