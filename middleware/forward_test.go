@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,12 +47,12 @@ rule : [count] [uid=+] [time=90; count=1000] [result=2; return=1]
 			if findings.HasErrors() {
 				t.Fatal(findings)
 			}
-			files := 0
+			var files atomic.Int32
 			h := middleware.New(middleware.Options{Engine: engine.New(set)})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				if err := r.ParseMultipartForm(1); err != nil {
 					t.Error(err)
 				}
-				files = len(glob(t))
+				files.Store(int32(len(glob(t))))
 				if r.URL.Path == "/panic" {
 					panic(http.ErrAbortHandler)
 				}
@@ -75,7 +76,7 @@ rule : [count] [uid=+] [time=90; count=1000] [result=2; return=1]
 				if res, err := http.DefaultClient.Do(r); err == nil {
 					res.Body.Close()
 				}
-				if files == 0 {
+				if files.Swap(0) == 0 {
 					t.Fatalf("%s: the handler has no file", path)
 				}
 			}

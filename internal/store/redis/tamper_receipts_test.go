@@ -161,7 +161,8 @@ var junk = map[string]struct {
 	"of a later layout": {junkText(func(good string) string { return "\x03" + good[1:] }), true},
 	"with more parts than a plan has rules": {junkText(func(good string) string {
 		const n = store.MaxRules + 1
-		return good[:13] + string(binary.BigEndian.AppendUint16(nil, n)) + strings.Repeat(good[15:43], n) + good[43:]
+		end := min(15+28, len(good))
+		return good[:13] + string(binary.BigEndian.AppendUint16(nil, n)) + strings.Repeat(good[15:end], n) + good[end:]
 	}), true},
 	"with missing parts":   {junkText(func(good string) string { return good[:13] + "\xff\xff" + good[15:] }), true},
 	"as long as a counter": {junkText(func(string) string { return "\x02" + strings.Repeat("\x00", 26) }), true},
