@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"testing"
 
 	extv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -85,7 +86,7 @@ func TestAnswersAndStatisticsFollowExceptionsOfTheCount(t *testing.T) {
 					if n == 0 && status.GetLimitRemaining() != c.remaining {
 						t.Errorf("%d remain; want %d", status.GetLimitRemaining(), c.remaining)
 					}
-					if limit := status.GetCurrentLimit().GetRequestsPerUnit(); n > 0 && (limit != c.limit || headers[0].GetValue() != fmt.Sprint(c.limit)) {
+					if limit := status.GetCurrentLimit().GetRequestsPerUnit(); n > 0 && (limit != c.limit || headers[0].GetValue() != strconv.FormatUint(uint64(c.limit), 10)) {
 						t.Errorf("the limit is %d, and in %v; want %d", limit, headers, c.limit)
 					}
 				}

@@ -21,14 +21,15 @@ func (p *parser) checkTables(set *Set) {
 		}
 	}
 	names := slices.Sorted(maps.Keys(declared))
+	unknown := func(at span, message, hint, word string, known []string) {
+		if !p.found.skips(errTableUnknown) {
+			p.found.add(errTableUnknown, at, Finding{Message: message, Hint: hint, Suggestion: suggest(word, known)})
+		}
+	}
 	find := func(name, column string, at span) (*Table, int) {
 		d := declared[name]
 		if d == nil {
-			if !p.found.skips(errTableUnknown) {
-				p.found.add(errTableUnknown, at, Finding{
-					Message: fmt.Sprintf("unknown table %q", name), Hint: "declare it in [tables]", Suggestion: suggest(name, names),
-				})
-			}
+			unknown(at, fmt.Sprintf("unknown table %q", name), "declare it in [tables]", name, names)
 			return nil, 0
 		}
 		d.used = true
@@ -38,12 +39,8 @@ func (p *parser) checkTables(set *Set) {
 		}
 		cell, ok := table.places[column]
 		if !ok {
-			if !p.found.skips(errTableUnknown) {
-				p.found.add(errTableUnknown, at, Finding{
-					Message: fmt.Sprintf("the table %s has no column %q", name, column), Hint: "name a column of its header, except the first, which is the key",
-					Suggestion: suggest(column, table.columns),
-				})
-			}
+			unknown(at, fmt.Sprintf("the table %s has no column %q", name, column),
+				"name a column of its header, except the first, which is the key", column, table.columns)
 			return nil, 0
 		}
 		return table, cell

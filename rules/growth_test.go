@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,7 +24,7 @@ func (r *repeated) text(size int) string {
 	var b strings.Builder
 	repeat := func(part string) {
 		for i := range number {
-			b.WriteString(strings.ReplaceAll(part, "#", fmt.Sprint(i+1)))
+			b.WriteString(strings.ReplaceAll(part, "#", strconv.Itoa(i+1)))
 		}
 	}
 	b.WriteString(r.before)
@@ -46,7 +47,9 @@ func growing() (list []repeated) {
 	const aRule = "rule : [count] [a=+] [time=60; count=5] [result=2; return=1]"
 	// Each token, in the middle of a line of each section and in each bracket of a rule.
 	for _, line := range []struct{ name, before, after string }{
-		{"a word list", "[dicts]\na : p", ""}, {"a table", "[tables]\na : p", ""}, {"a token", "[tokens]\na : https://a/b; issuer=a", "; typ=a"},
+		{"a word list", "[dicts]\na : p", ""},
+		{"a table", "[tables]\na : p", ""},
+		{"a token", "[tokens]\na : https://a/b; issuer=a", "; typ=a"},
 		{"the method", "[rules]\nrule : [", "] [a=+] [] [result=2; return=1]"},
 		{"a value", "[rules]\nrule : [direct] [a=b,", "] [] [result=2; return=1]"},
 		{"a condition", "[rules]\nrule : [direct] [a=b;", "] [] [result=2; return=1]"},
@@ -54,9 +57,16 @@ func growing() (list []repeated) {
 		{"a list", "[rules]\nrule : [direct] [a @ b", "] [] [result=2; return=1]"},
 		{"a threshold", "[rules]\nrule : [count] [a=+] [time=60; count=", "] [result=2; return=1]"},
 		{"an outcome", "[rules]\nrule : [direct] [a=+] [] [result=2; return=1; name=", "]"},
-		{"after a rule", "[rules]\n" + aRule, ""}, {"a result", "[result]\n2 : {\"Msg\":", "}"},
-		{"a parameter", "[params]\na : header b", ""}, {"a claim", "[params]\na : jwt b c", ""}, {"a path", "[routes]\nGET /a", " : b=c"}, {"a constant", "[routes]\nGET /a : b=c", ""},
-		{"a header", "[forward]\nX-A : b", ""}, {"a setting", "[settings]\ntimezone : UTC", ""}, {"a head", "[", "]"}, {"after the end", "[end]\n", ""},
+		{"after a rule", "[rules]\n" + aRule, ""},
+		{"a result", "[result]\n2 : {\"Msg\":", "}"},
+		{"a parameter", "[params]\na : header b", ""},
+		{"a claim", "[params]\na : jwt b c", ""},
+		{"a path", "[routes]\nGET /a", " : b=c"},
+		{"a constant", "[routes]\nGET /a : b=c", ""},
+		{"a header", "[forward]\nX-A : b", ""},
+		{"a setting", "[settings]\ntimezone : UTC", ""},
+		{"a head", "[", "]"},
+		{"after the end", "[end]\n", ""},
 	} {
 		for _, token := range []string{
 			" ", "a#", " a# ", ":", " : ", "://", "://a@", ";", "; a#=b", ",", ",a#", ", \"a#\"", "\"", " \"", "\\\"", ".\"", ".", "=", "!=", "~", "*?", "+", "{~}", "[", "]", "[];", "{", "}", "/a#", "/{a#}",
@@ -78,7 +88,9 @@ func growing() (list []repeated) {
 		return names
 	}(), "; ")
 	for _, f := range []repeated{
-		{"comments", "", "# a\n", "", "", ""}, {"heads", "", "[a]\n", "", "", ""}, {"blank lines", "", "\n", "", "", ""},
+		{"comments", "", "# a\n", "", "", ""},
+		{"heads", "", "[a]\n", "", "", ""},
+		{"blank lines", "", "\n", "", "", ""},
 		{"one finding in a line of addresses", rulesHead + "x ", "://", "", "", ""},
 		{"many findings in a line of addresses", rulesHead + "rule : [direct] [a=b", ",5*", "", "://", "] [] [result=2; return=1]\n"},
 		{"colons of a parameter", "[params]\n", "a : ", "", "", "\n"},
@@ -170,7 +182,7 @@ func threadTime(t *testing.T) time.Duration {
 	const thisThread = 1 // RUSAGE_THREAD of Linux
 	var u syscall.Rusage
 	if err := syscall.Getrusage(thisThread, &u); err != nil {
-		t.Skip("this system does not tell the time of a thread")
+		t.Fatal(err) // only Linux tells the time of a thread
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
