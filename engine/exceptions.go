@@ -91,8 +91,9 @@ func (e *Exceptions) Prepare(list []Exception, pause func()) (set func()) {
 const maxAdded = 256
 
 // PrepareMore does the work of adding exceptions ahead, as Prepare does it for all. Nothing else
-// may change the exceptions before the function is called. It returns nil if the caller must prepare all anew, as after each
-// few hundred additions: the others take time only for what was added lately.
+// may change the exceptions before the function is called. It returns nil if the caller must
+// prepare all anew, as after each few hundred additions: the others take time only for what was
+// added lately.
 func (e *Exceptions) PrepareMore(list []Exception, pause func()) (set func()) {
 	base := e.book.Load()
 	if base == nil {

@@ -49,6 +49,19 @@ func TestExpectedRules(t *testing.T) {
 	}
 }
 
+// keeperOfALimit returns a keeper with an exception from an imported limit.
+func keeperOfALimit(t *testing.T, limits exceptions.Limits) *exceptions.Keeper {
+	t.Helper()
+	k := exceptions.New(exceptions.Options{Logger: slog.New(slog.DiscardHandler), Limits: limits})
+	k.Use(parseRules(t, ruleText))
+	x := exception(0, "ann", exceptions.Allow)
+	x.Limit = "d.k"
+	if _, err := k.Add(t.Context(), []exceptions.Exception{x}); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
 // Rules that are forgotten leave what was prepared for others.
 func TestForgottenRules(t *testing.T) {
 	resolved := 0
@@ -56,14 +69,8 @@ func TestForgottenRules(t *testing.T) {
 		resolved++
 		return rules.Match{Rule: new(rules.Rule), Identity: []byte(path)}, values, nil
 	}
-	k := exceptions.New(exceptions.Options{Logger: slog.New(slog.DiscardHandler), Limits: limits})
-	set, next, other := parseRules(t, ruleText), parseRules(t, ruleText), parseRules(t, ruleText)
-	k.Use(set)
-	x := exception(0, "ann", exceptions.Allow)
-	x.Limit = "d.k"
-	if _, err := k.Add(t.Context(), []exceptions.Exception{x}); err != nil {
-		t.Fatal(err)
-	}
+	k := keeperOfALimit(t, limits)
+	next, other := parseRules(t, ruleText), parseRules(t, ruleText)
 	k.Expect(t.Context(), next)
 	before := resolved
 	k.Forget(other)
@@ -84,14 +91,7 @@ func TestLimitsChangeBeforeExpectedRules(t *testing.T) {
 	limits := func(_ string, values map[string]string) (rules.Match, map[string]string, error) {
 		return rules.Match{Rule: limit, Identity: []byte(unit)}, values, nil
 	}
-	k := exceptions.New(exceptions.Options{Logger: slog.New(slog.DiscardHandler), Limits: limits})
-	set, next := parseRules(t, ruleText), parseRules(t, ruleText)
-	k.Use(set)
-	x := exception(0, "ann", exceptions.Allow)
-	x.Limit = "d.k"
-	if _, err := k.Add(t.Context(), []exceptions.Exception{x}); err != nil {
-		t.Fatal(err)
-	}
+	k, next := keeperOfALimit(t, limits), parseRules(t, ruleText)
 	k.Expect(t.Context(), next)
 	unit = "hour"
 	k.UseLimits()

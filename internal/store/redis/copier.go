@@ -26,10 +26,7 @@ type Copier struct {
 // NewCopier returns a Copier to the space of these options. The caller closes the client,
 // which is one of the same Redis.
 func NewCopier(client goredis.UniversalClient, o *Options) *Copier {
-	prefix := o.Prefix
-	if prefix == "" {
-		prefix = DefaultPrefix
-	}
+	prefix := o.prefix()
 	return &Copier{
 		client: client, until: o.Until, timed: o.budget(),
 		from: keyBegin(prefix, "", o.FixedTag), to: keyBegin(prefix, o.Space, o.FixedTag),

@@ -71,12 +71,9 @@ func NewEvaluator(o *Options) (*Evaluator, error) {
 		return nil, err
 	}
 	e := &Evaluator{
-		script: goredis.NewScript(script()), prefix: o.Prefix, budget: o.budget(), batching: o.Batching,
+		script: goredis.NewScript(script()), prefix: o.prefix(), budget: o.budget(), batching: o.Batching,
 		linger: 1000, onDamage: withoutPanics(o.OnDamage),
 		onTrip: o.OnRoundTrip, onScript: o.OnScript,
-	}
-	if e.prefix == "" {
-		e.prefix = DefaultPrefix
 	}
 	e.begin, e.tag = keyBegin(e.prefix, o.Space, o.FixedTag), ReceiptTag
 	e.prefix = spaced(e.prefix, o.Space)

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -116,6 +117,9 @@ func (o *Options) budget() time.Duration {
 	}
 	return o.Budget
 }
+
+// prefix returns the beginning of every key.
+func (o *Options) prefix() string { return cmp.Or(o.Prefix, DefaultPrefix) }
 
 // check returns what is invalid about the options that have nothing to do with
 // the address.

@@ -35,12 +35,8 @@ type SpaceName struct {
 // NewSpaceName returns the part of this instance in the name of a space for a purpose, such as the
 // rules of a trial, in the Redis of these options. The caller closes the client.
 func NewSpaceName(client goredis.UniversalClient, o *Options, purpose string) *SpaceName {
-	prefix := o.Prefix
-	if prefix == "" {
-		prefix = DefaultPrefix
-	}
 	return &SpaceName{
-		client: client, timed: o.budget(), key: prefix + ":{spaces}:" + purpose,
+		client: client, timed: o.budget(), key: o.prefix() + ":{spaces}:" + purpose,
 		name: rand.Text()[:nameLength], instance: rand.Text()[:nameLength],
 	}
 }

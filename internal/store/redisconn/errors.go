@@ -16,7 +16,7 @@ import (
 )
 
 // ErrQueueFull is the error of a call that was not sent because too many calls
-// were waiting. It wraps ErrUnsent: what is admitted in its place is owed to Redis.
+// were waiting. It wraps ErrUnsent: hits that an instance admits instead are owed to Redis.
 var ErrQueueFull = fmt.Errorf("redis: too many calls are waiting: %w", ErrUnsent)
 
 // ErrStarved is wrapped by the error of a call whose time passed in this process,

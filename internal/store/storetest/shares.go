@@ -68,9 +68,9 @@ func RunManyHolders(t *testing.T, s store.Assigner) {
 		}
 		return a
 	}
-	come := func(name string, first int) {
+	come := func(name string) {
 		t.Helper()
-		for i := first; i < store.MaxHolders; i++ {
+		for i := range store.MaxHolders {
 			if a := assign(fmt.Sprint(name, i)); a.Reason == store.TooMany {
 				t.Fatalf("%s%d gets no share: %v", name, i, a.Reason)
 			}
@@ -84,7 +84,7 @@ func RunManyHolders(t *testing.T, s store.Assigner) {
 			t.Fatalf("%s0 loses its share to others", name)
 		}
 	}
-	come("early ", 0)
+	come("early ")
 	now += 8000
 	assign("late 0")
 	if a := assign("early 2"); a.Debt > 0 {
@@ -94,5 +94,5 @@ func RunManyHolders(t *testing.T, s store.Assigner) {
 		t.Errorf("early 1 owes %d hits; want the one of a share that is forgotten", a.Debt)
 	}
 	now += 8000
-	come("late ", 0)
+	come("late ")
 }
