@@ -39,7 +39,10 @@ func (s *step) answer(i int, a *store.Answer) {
 				c.chunks, c.sum = nil, 0 // receipts may refer to it: they hold nothing any more
 			case lender:
 				if len(c.lent(s.at.now)) > 0 {
-					c.reset(&set.Rules[j], &s.at)
+					fresh := c.clone().(lender) // records of takes refer to c, and are not given back
+					fresh.reset(&set.Rules[j], &s.at)
+					p.shard.cell(p.subject, &set.Rules[j]).counter = fresh
+					p.counter = fresh
 					continue
 				}
 			}

@@ -255,12 +255,33 @@ func TestSlowestBucketIsKept(t *testing.T) {
 
 func TestResetDeletesAllKeys(t *testing.T) {
 	s := openRig(t, storetest.StartServer(t))
-	s.do(store.Take, now, rules()...)
+	all := slices.DeleteFunc(rules(), func(r store.Rule) bool { return r.Method == store.Token })
+	s.do(store.Take, now, all...)
 	fill(s, now, rules()[2])
-	s.do(store.Reset, now, rules()...)
+	s.do(store.Reset, now, all...)
 	keys, err := s.client.Keys(context.Background(), s.Prefix()+":*").Result()
 	if err != nil || len(keys) > 0 {
 		t.Errorf("%v remain (%v)", keys, err)
+	}
+}
+
+// TestResetOfBucketIsRemembered finds of a bucket that was reset only the instant, for takes
+// before it that are cancelled, and only for the time in which it would have been full.
+func TestResetOfBucketIsRemembered(t *testing.T) {
+	server := storetest.StartServer(t)
+	s := openRig(t, server)
+	bucket := store.Rule{Subject: []byte("u"), Return: 9, Method: store.Token, Time: 60, Count: 1, Burst: 5, Weight: 2}
+	s.do(store.Take, now, bucket)
+	s.do(store.Reset, now+7, bucket)
+	const head = 7 // bytes before the entries
+	want := fmt.Sprintf("%010x%012x%04x%012x", 9*8+6, int64(now+120_000), 6, int64(now+7))
+	if got := hex.EncodeToString([]byte(s.value()[head:])); got != want {
+		t.Errorf("the entries are %s, want %s", got, want)
+	}
+	server.CheckExpiries(t, s.Prefix())
+	ttl, err := s.client.PTTL(context.Background(), s.key).Result()
+	if err != nil || ttl <= 0 || ttl > 5*time.Minute {
+		t.Errorf("the value expires in %v (%v), want about 2 minutes and a half", ttl, err)
 	}
 }
 

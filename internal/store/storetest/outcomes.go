@@ -93,6 +93,14 @@ var receiptCases = []receiptCase{
 		{2, store.Browse, "", one(numbered(5, token(1, 1, 5))), gone, "ok; rule 0: 5 of 5, reset 0"},
 		{2, store.Browse, "", one(numbered(6, leak(60, 9))), gone, "ok; rule 0: 9 of 9, reset 0"},
 	}},
+	{"receipts: a take that is cancelled after a reset gives nothing back, also of rules without a part", []receiptStep{
+		{0, store.Take, "a", one(settling(count(60, 9)), numbered(2, token(1, 1, 1))), gone, "ok; rule 1: 0 of 1, reset 1000 | receipt"},
+		{0, store.Reset, "", one(numbered(2, token(1, 1, 1))), gone, "ok; rule 0: 1 of 1, reset 0"},
+		{4, store.Take, "", one(numbered(2, token(1, 1, 1))), gone, "ok; rule 0: 0 of 1, reset 1000"},
+		{9, withdraw, "a", one(settling(count(60, 9)), numbered(2, token(1, 1, 1))), gone, "ok"},
+		{9, store.Peek, "", one(numbered(2, token(1, 1, 1))), gone, "ok; rule 0: 0 of 1, reset 995; 1 hits"},
+		{9, store.Peek, "", one(count(60, 9)), gone, "ok; rule 0: 9 of 9, reset 60000"},
+	}},
 	{"receipts: a settled take is not cancelled", []receiptStep{
 		{0, store.Take, "a", one(weighing(5, settling(count(60, 9)))), gone, "ok; rule 0: 4 of 9, reset 60000 | receipt"},
 		{1, settle, "a", nil, used(3), "ok"},

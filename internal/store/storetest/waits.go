@@ -147,6 +147,14 @@ var waits = []behavior{
 		{9000, cancel, nil, nil},
 		{9000, store.Browse, one(waiting(9000, token(1, 1, 5))), []string{"ok; rule 0: 1 of 5, reset 4000"}},
 	}},
+	{name: "cancel: nothing of a bucket that was reset, also at the same instant", steps: []step{
+		{0, store.Take, one(weighing(4, waiting(9000, token(1, 1, 5)))), []string{"ok; rule 0: 1 of 5, reset 4000"}},
+		{0, store.Take, one(weighing(3, waiting(9000, token(1, 1, 5)))), []string{"ok; rule 0: 0 of 5, reset 7000", "wait 2000, set 0 rule 0"}},
+		{0, store.Reset, one(waiting(9000, token(1, 1, 5))), []string{"ok; rule 0: 5 of 5, reset 0"}},
+		{0, store.Take, one(weighing(5, waiting(9000, token(1, 1, 5)))), []string{"ok; rule 0: 0 of 5, reset 5000"}},
+		{1, cancel, nil, nil},
+		{1, store.Peek, one(waiting(9000, token(1, 1, 5))), []string{"ok; rule 0: 0 of 5, reset 4999; 5 hits"}},
+	}},
 	{name: "cancel: overdrafts, and takes of several sets", steps: []step{
 		{0, store.Take, []store.Set{of(weighing(3, shadow(overdraft(count(60, 2)))), waiting(9000, token(1, 1, 1))), of(waiting(9000, token(1, 1, 1)), numbered(2, count(60, 5))), of(numbered(2, count(60, 5)))}, []string{"ok; rule 1: 0 of 1, reset 1000; refusing [0]", "ok; rule 0: 0 of 1, reset 2000", "ok; rule 0: 3 of 5, reset 60000", "wait 1000, set 1 rule 0"}},
 		{100, cancel, nil, nil},

@@ -22,7 +22,7 @@ local function look_up(shape, at)
           r.lease, r.early = find(k, tag - tag % 8), nil
           r.shares = shares_at(k, tag - tag % 8 + SHARES, shape.operation == ASSIGN)
         end
-        if (r.span or r.aligned) and not c.resets then c.resets = find(k, tag - tag % 8 + RESETS) end
+        if (r.span or r.resets) and not c.resets then c.resets = find(k, tag - tag % 8 + RESETS) end
       end
     end
   end

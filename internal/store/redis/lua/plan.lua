@@ -245,11 +245,9 @@ for i = 1, plan[5] do
       if method == LEAK or method == HOLD then r.logs, shape.more = true, true end
       used[method] = true
       cursor = cursor + 6
-      if unit > 0 then
-        r.day_end = unit_end -- for base
-        if resets and method == COUNT and (unit == 999 or time == 0) then
-          r.aligned, r.beside, shape.more, used.resets = true, true, true, true
-        end
+      if unit > 0 then r.day_end = unit_end end -- for base
+      if resets and (method == TOKEN or method == COUNT and (unit == 999 or time == 0)) then
+        r.resets, r.beside, shape.more, used.resets = true, true, true, true
       end
       if marks > 0 then
         r.shadow, r.allows, wordless = marks % 2 == 1, marks % 4 >= 2, false

@@ -15,9 +15,9 @@
 --   token   of the bucket's use            missing after the set's take
 --   hold    when the run runs out
 --
--- A counter that is reset or banned while receipts may concern it, or whose next window ends
--- with the same unit, remembers the instant until what was counted before would have ended.
--- That entry has the tag return × 8 + 6.
+-- A counter that is reset or banned while receipts may concern it, a bucket that is reset,
+-- and a counter whose next window ends with the same unit remember the instant until what
+-- was counted before would have ended. That entry has the tag return × 8 + 6.
 
 local RESETS = 6
 local reset_of, renumber, join, receipt_of, settle, renew
