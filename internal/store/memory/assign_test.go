@@ -184,6 +184,12 @@ func TestSharesOfSmallLimits(t *testing.T) {
 	storetest.RunLeastShares(t, m)
 }
 
+func TestResetOfShared(t *testing.T) {
+	m := memory.New(memory.Options{})
+	defer m.Close()
+	storetest.RunResetOfShared(t, m)
+}
+
 // TestFullStoreReportsUsagesWithoutCounters has more identities share limits than have counters.
 func TestFullStoreReportsUsagesWithoutCounters(t *testing.T) {
 	var full, refused uint64

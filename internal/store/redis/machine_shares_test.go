@@ -217,6 +217,10 @@ func TestSharesOfSmallLimitsInRedis(t *testing.T) {
 	storetest.RunLeastShares(t, storetest.StartServer(t).Open(t, func(o *redis.Options) { o.Linger = time.Hour; o.Refusals = -1 }))
 }
 
+func TestResetOfSharedInRedis(t *testing.T) {
+	storetest.RunResetOfShared(t, storetest.StartServer(t).Open(t, func(o *redis.Options) { o.Linger = time.Hour; o.Refusals = -1 }))
+}
+
 func TestSharesOfManyHoldersInRedis(t *testing.T) {
 	m := memory.New(memory.Options{})
 	defer m.Close()

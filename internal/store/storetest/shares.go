@@ -53,6 +53,44 @@ func RunLeastShares(t *testing.T, s store.Assigner) {
 	}
 }
 
+// RunResetOfShared checks that a take which is cancelled gives nothing back to a bucket that was
+// reset since, while shares of it are assigned.
+func RunResetOfShared(t *testing.T, s interface {
+	store.Store
+	store.Assigner
+},
+) {
+	t.Helper()
+	now := int64(1_780_000_000_000)
+	shared := store.Rule{Subject: []byte("reset"), Return: 1, Method: store.Token, Time: 60, Count: 6, Burst: 1000, Lease: 200}
+	if a, err := s.Assign(t.Context(), &store.Usage{Now: now, Zone: time.UTC, Rules: []store.Rule{shared}, Holder: "edge-1", Reported: true, Allowed: 1, Lasts: 7000, Fresh: true}); err != nil || !a.Send {
+		t.Fatalf("of %+v: %+v, %v; want a share", shared, a, err)
+	}
+	settled := store.Rule{Subject: []byte("reset"), Return: 2, Method: store.Count, Time: 60, Count: 9, Weight: 1, Settle: 60}
+	shared.Weight = 100
+	do := func(op store.Op, rules ...store.Rule) *store.Answers {
+		t.Helper()
+		a := new(store.Answers)
+		if err := s.Evaluate(t.Context(), &store.Plan{Op: op, Now: now, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: rules}}}, a); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	given := do(store.Take, shared, settled)
+	if given.Undo == nil {
+		t.Fatal("a take with a receipt cannot be cancelled")
+	}
+	do(store.Reset, shared)
+	do(store.Take, shared)
+	want := do(store.Peek, shared).Sets[0].Hits
+	if err := s.Cancel(t.Context(), &store.Plan{Op: store.Take, Now: now, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{shared, settled}}}}, given); err != nil {
+		t.Fatal(err)
+	}
+	if got := do(store.Peek, shared).Sets[0].Hits; got != want || got < 100 {
+		t.Errorf("%d tokens are missing after the cancellation, want %d as before it, at least 100", got, want)
+	}
+}
+
 // RunManyHolders checks that MaxHolders holders get shares of one counter at a time, and that
 // shares which have ended make room for others, the one that ended first before the next.
 func RunManyHolders(t *testing.T, s store.Assigner) {
