@@ -70,6 +70,7 @@ type fleet struct {
 	rt    *rapid.T
 	redis *redis.Store
 	now   int64 // the clock of Redis
+	back  int64 // ms by which the clock of Redis has jumped back, which those of instances do not
 	// admits is what plain limits admit at most: it does not record what was refused.
 	// counts records all.
 	admits, counts *machine.Model
@@ -95,7 +96,7 @@ func (f *fleet) open() *holder {
 	ahead := rapid.IntRange(0, 1000).Draw(f.rt, "clock ahead, s")
 	h.Store = New(&arriving{f.redis, &f.now}, h, Options{
 		Clock: func() time.Duration {
-			passed := time.Duration(f.now-beginning) * time.Millisecond
+			passed := time.Duration(f.now+f.back-beginning) * time.Millisecond
 			return time.Duration(ahead)*time.Second + passed + passed*time.Duration(speed)/1000
 		},
 		Now: func() int64 { return f.now },

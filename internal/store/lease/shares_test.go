@@ -23,7 +23,8 @@ type lending struct {
 // Evaluate lets one of the instances take.
 func (l *lending) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers) error {
 	f := l.fleet
-	f.now = max(f.now, p.Now)
+	f.back += max(f.now-p.Now, 0)
+	f.now = p.Now
 	i := rapid.IntRange(0, len(f.holders)-1).Draw(f.rt, "holder")
 	h := f.holders[i]
 	switch rapid.IntRange(0, 19).Draw(f.rt, "before") {
@@ -42,7 +43,8 @@ func (l *lending) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers)
 }
 
 // TestPartsAndSharesExceedNoLimit lets gateways share limits with each other and with
-// instances that hold parts of them, and whose clocks run apart.
+// instances that hold parts of them, and whose clocks run apart: when the clock of the store jumps
+// back, those of the instances go on.
 func TestPartsAndSharesExceedNoLimit(t *testing.T) {
 	server := storetest.StartServer(t)
 	n := 100
