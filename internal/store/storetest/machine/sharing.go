@@ -261,14 +261,20 @@ func (m *meter) add(r *store.Rule, n, now, clock int64) (over float64) {
 		m.level, m.at = m.level-float64(n), now
 		return -m.level - m.allowed
 	}
-	if clock >= m.closes {
-		m.hits, m.closes = 0, clock+r.Time*1000
-		if r.Unit == store.Epoch {
-			m.closes = clock - clock%(r.Time*1000) + r.Time*1000
-		}
-	}
+	m.open(r, clock)
 	m.hits += n
 	return float64(m.hits-r.Count) - m.allowed
+}
+
+// open opens a window if none is open.
+func (m *meter) open(r *store.Rule, clock int64) {
+	if r.Method == store.Token || clock < m.closes {
+		return
+	}
+	m.hits, m.closes = 0, clock+r.Time*1000
+	if r.Unit == store.Epoch {
+		m.closes = clock - clock%(r.Time*1000) + r.Time*1000
+	}
 }
 
 // Pass lets time pass, in which messages arrive, gateways report, and the caller looks at
@@ -399,6 +405,11 @@ func (f *Shares) assign(g *gateway, u *store.Usage) {
 	}
 	if a.Reason != store.BannedNow {
 		f.knows(-1)
+	}
+	if a.Send || a.Debt > 0 { // what is lent opens a window, as do hits that were not lent
+		for i := range f.meters {
+			f.meters[i].open(&f.rules[i], f.clock())
+		}
 	}
 	keeps := f.clock() < g.until && !u.Fresh
 	if u.Fresh {
