@@ -190,6 +190,12 @@ func TestResetOfShared(t *testing.T) {
 	storetest.RunResetOfShared(t, m)
 }
 
+func TestTideOfShared(t *testing.T) {
+	m := memory.New(memory.Options{})
+	defer m.Close()
+	storetest.RunTideOfShared(t, m)
+}
+
 // TestFullStoreReportsUsagesWithoutCounters has more identities share limits than have counters.
 func TestFullStoreReportsUsagesWithoutCounters(t *testing.T) {
 	var full, refused uint64

@@ -310,12 +310,12 @@ type tide struct {
 func (t *tide) rise(stock, rate, now int64) {
 	peak := max(stock, t.stock+max(rate, 0)*max(now-t.at, 0))
 	switch since := now - t.turned; {
-	case since > 2*store.ReportWithin || since < 0: // no holder reported lately
+	case since > 2*store.ReportWithin: // no holder reported lately
 		t.before, t.high, t.turned = stock, stock, now
 	case since > store.ReportWithin:
 		t.before, t.high, t.turned = t.high, peak, now
-	default:
-		t.high = max(t.high, peak)
+	default: // also if the clock has stepped back
+		t.high, t.turned = max(t.high, peak), min(t.turned, now)
 	}
 }
 

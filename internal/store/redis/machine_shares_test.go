@@ -221,6 +221,10 @@ func TestResetOfSharedInRedis(t *testing.T) {
 	storetest.RunResetOfShared(t, storetest.StartServer(t).Open(t, func(o *redis.Options) { o.Linger = time.Hour; o.Refusals = -1 }))
 }
 
+func TestTideOfSharedInRedis(t *testing.T) {
+	storetest.RunTideOfShared(t, storetest.StartServer(t).Open(t, func(o *redis.Options) { o.Linger = time.Hour; o.Refusals = -1 }))
+}
+
 func TestSharesOfManyHoldersInRedis(t *testing.T) {
 	m := memory.New(memory.Options{})
 	defer m.Close()

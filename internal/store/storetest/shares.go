@@ -91,6 +91,54 @@ func RunResetOfShared(t *testing.T, s interface {
 	}
 }
 
+// RunTideOfShared checks that a report gives nothing back that a full bucket lost, also once the
+// clock of the store has stepped back.
+func RunTideOfShared(t *testing.T, s interface {
+	store.Store
+	store.Assigner
+},
+) {
+	t.Helper()
+	now := int64(1_780_000_000_000)
+	shared := store.Rule{Subject: []byte("tide"), Return: 1, Method: store.Token, Time: 1, Count: 20, Burst: 50, Lease: 200, Weight: 1}
+	assign := func(u store.Usage) {
+		t.Helper()
+		u.Now, u.Zone, u.Rules, u.Holder, u.Lasts = now, time.UTC, []store.Rule{shared}, "edge-1", 7000
+		if _, err := s.Assign(t.Context(), &u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take := func() (admitted int) {
+		t.Helper()
+		p := &store.Plan{Op: store.Take, Now: now, Zone: time.UTC, Sets: []store.Set{{Allows: true, Rules: []store.Rule{shared}}}}
+		for range 60 {
+			a := new(store.Answers)
+			if err := s.Evaluate(t.Context(), p, a); err != nil {
+				t.Fatal(err)
+			}
+			if p.Allowed(a) {
+				admitted++
+			}
+		}
+		return admitted
+	}
+	assign(store.Usage{Reported: true, Denied: 1})
+	for range 8 {
+		if now += 1000; now%5000 == 0 {
+			assign(store.Usage{Reported: true, Allowed: 9, Denied: 13, Elapsed: 5000})
+		} else {
+			assign(store.Usage{})
+		}
+	}
+	now += 600
+	admitted := take()
+	now -= 601
+	assign(store.Usage{Reported: true, Allowed: 1, Elapsed: 5000})
+	if admitted += take(); admitted < 40 || admitted > 50 {
+		t.Errorf("a bucket of 50 admits %d hits at one instant", admitted)
+	}
+}
+
 // RunManyHolders checks that MaxHolders holders get shares of one counter at a time, and that
 // shares which have ended make room for others, the one that ended first before the next.
 func RunManyHolders(t *testing.T, s store.Assigner) {

@@ -84,9 +84,9 @@ if used.leases then
         local whole = to_units(size, r.time)
         p.size, p.fastest = whole - (burst + parts) * HIT, p.refill + div(whole, SHORTEST)
         local since, peak = now - s.turned, max(p.stock, s.stock + max(p.refill - rate, 0) * max(now - s.at, 0))
-        if since > 2 * REPORT or since < 0 then p.before, p.high, p.turned = p.stock, p.stock, now
+        if since > 2 * REPORT then p.before, p.high, p.turned = p.stock, p.stock, now
         elseif since > REPORT then p.before, p.high, p.turned = s.high, peak, now
-        else p.before, p.high, p.turned = s.before, max(s.high, peak), s.turned end
+        else p.before, p.high, p.turned = s.before, max(s.high, peak), min(s.turned, now) end
       else
         local most = min(share_of(r, r.count), 549755813888)
         p.most, p.bursts, p.fastest = max(most - parts, 0) * HIT, floor(most / 4), div(most * HIT, SHORTEST)
