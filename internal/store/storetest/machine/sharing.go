@@ -92,7 +92,11 @@ func (f *Shares) Jump(ms int64) {
 			}
 			for _, g := range f.gateways {
 				rate, _ := g.most()
-				m.allowed += float64(rate) * float64(max(unknown, 0)) / 10_000
+				hits := float64(rate) * float64(max(unknown, 0)) / 10_000
+				if f.rules[i].Method != store.Token {
+					hits = math.Ceil(hits) // a window counts whole hits
+				}
+				m.allowed += hits
 			}
 		}
 		return
