@@ -70,7 +70,7 @@ type fleet struct {
 	rt    *rapid.T
 	redis *redis.Store
 	now   int64 // the clock of Redis
-	back  int64 // ms by which the clock of Redis has jumped back, which those of instances do not
+	back  int64 // ms by which the clock of Redis has jumped back; the clocks of instances never jump
 	// admits is what plain limits admit at most: it does not record what was refused.
 	// counts records all.
 	admits, counts *machine.Model

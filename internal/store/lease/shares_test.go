@@ -43,8 +43,8 @@ func (l *lending) Evaluate(ctx context.Context, p *store.Plan, a *store.Answers)
 }
 
 // TestPartsAndSharesExceedNoLimit lets gateways share limits with each other and with
-// instances that hold parts of them, and whose clocks run apart: when the clock of the store jumps
-// back, those of the instances go on.
+// instances that hold parts of them. The clocks of instances run at other speeds than the clock
+// of the store, and go on when that jumps back.
 func TestPartsAndSharesExceedNoLimit(t *testing.T) {
 	server := storetest.StartServer(t)
 	n := 100

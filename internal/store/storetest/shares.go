@@ -53,13 +53,15 @@ func RunLeastShares(t *testing.T, s store.Assigner) {
 	}
 }
 
-// RunResetOfShared checks that a take which is cancelled gives nothing back to a bucket that was
-// reset since, while shares of it are assigned.
-func RunResetOfShared(t *testing.T, s interface {
+// sharer is a store that assigns shares beside other calls.
+type sharer interface {
 	store.Store
 	store.Assigner
-},
-) {
+}
+
+// RunResetOfShared checks that a take which is cancelled gives nothing back to a bucket that was
+// reset since, while shares of it are assigned.
+func RunResetOfShared(t *testing.T, s sharer) {
 	t.Helper()
 	now := int64(1_780_000_000_000)
 	shared := store.Rule{Subject: []byte("reset"), Return: 1, Method: store.Token, Time: 60, Count: 6, Burst: 1000, Lease: 200}
@@ -93,11 +95,7 @@ func RunResetOfShared(t *testing.T, s interface {
 
 // RunTideOfShared checks that a report gives nothing back that a full bucket lost, also once the
 // clock of the store has stepped back.
-func RunTideOfShared(t *testing.T, s interface {
-	store.Store
-	store.Assigner
-},
-) {
+func RunTideOfShared(t *testing.T, s sharer) {
 	t.Helper()
 	now := int64(1_780_000_000_000)
 	shared := store.Rule{Subject: []byte("tide"), Return: 1, Method: store.Token, Time: 1, Count: 20, Burst: 50, Lease: 200, Weight: 1}
