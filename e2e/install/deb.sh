@@ -14,7 +14,7 @@ cp /exchange/old.deb koalagate_0.1.0_amd64.deb
 cp /exchange/rules.conf rules.conf
 echo secret >redis-password
 bash -ex /exchange/pages.sh </dev/null || fail "the commands of the pages"
-want '640 koalagate' stat -c '%a %G' /etc/koalagate/redis-password
+want '400 koalagate' stat -c '%a %U' /etc/koalagate/redis-password
 cd /
 apt-get purge --yes koalagate
 [[ ! -e /etc/koalagate/koalagate.yaml ]] || fail "apt purge leaves the settings"

@@ -112,6 +112,8 @@ func TestChartHasWhatPodsNeed(t *testing.T) {
 		"": {"path: /readyz, port: admin }\n            periodSeconds: 1", mount},
 		",published.enabled=true,redis.url=redis://redis:6379":      {"path: /healthz, port: admin }\n            periodSeconds: 1", "rules.d"},
 		",settings.decision_log=/var/log/koalagate/decisions.jsonl": {mount, "/tmp"},
+		",networkPolicy.egress[0].ports[0].port=443":                {"    - ports:\n        - port: 443", mount},
+		",env.HTTPS_PROXY=http://proxy:3128":                        {`{ name: HTTPS_PROXY, value: "http://proxy:3128" }`, mount},
 	} {
 		out, err := template(t, "--set", "admin.tokenSecret=mine"+options)
 		if err != nil || !strings.Contains(out, want.has) || strings.Contains(out, want.not) || !strings.Contains(out, "{ name: state, mountPath: /var/lib/koalagate }") {
@@ -189,6 +191,8 @@ func TestChartRefusesContradictions(t *testing.T) {
 		"settings.drain_timeout=1m30s":                                 "settings.drain_timeout (1m30s)",
 		"ratelimit.preset=agent-router":                                "mode is service, which does not use them",
 		"ratelimit.env.SHADOW_MODE=yes":                                "mode is service, which does not use them",
+		"env.KOALAGATE_TIMEZONE=UTC":                                   "env has KOALAGATE_TIMEZONE: use settings",
+		"mode=ratelimit,env.CONFIG_TYPE=FILE," + files:                 "env has CONFIG_TYPE: use settings",
 		"mode=ratelimit":                                               "mode is ratelimit without limits",
 		"mode=ratelimit," + files + "," + plane:                        "ratelimit has files of limits and a control plane",
 		"mode=ratelimit,ratelimit.limits.a=domain," + files:            "ratelimit.limits and ratelimit.existingLimitsConfigMap are set",
@@ -242,7 +246,7 @@ func TestChartRefusesOtherTypes(t *testing.T) {
 	for _, invalid := range []string{
 		"settings.grpc_addr=:1", "settings.state_dir=/tmp", "image.digest=latest", "replica=3", "podLabels.a=1", "nodeSelector.a=true",
 		"tolerations[0].effect=Never", "imagePullSecrets[0]=registry", "resources.limits.memory=much", "resources.cpu=1", "affinity.node=a",
-		"networkPolicy.gateways[0].pods=a", "networkPolicy.redisPorts[0]=0", "podDisruptionBudget.maxUnavailable=half", "serviceMonitor.interval=often",
+		"networkPolicy.gateways[0].pods=a", "networkPolicy.redisPorts[0]=0", "networkPolicy.egress[0].port=443", "env.A=1", "podDisruptionBudget.maxUnavailable=half", "serviceMonitor.interval=often",
 		"redis.url=redis:6379", "ratelimit.preset=istio", "ratelimit.controlPlane.address=plane", "state.size=big", "mode=both", "ratelimit.env.A=1",
 		"topologySpreadConstraints[0].maxSkew=0",
 	} {

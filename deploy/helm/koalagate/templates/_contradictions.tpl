@@ -58,6 +58,15 @@
 {{- $found = append $found (printf "terminationGracePeriodSeconds is %d: want more than preStopSeconds (%d) and settings.drain_timeout (%s) together, or Kubernetes ends pods in the middle of calls" (int $v.terminationGracePeriodSeconds) (int $v.preStopSeconds) $drain) -}}
 {{- end -}}
 
+{{- /* Variables of envoyproxy/ratelimit for what other values of the chart say. */ -}}
+{{- $decided := "^((GRPC_|DEBUG_)?(HOST|PORT)|GRPC_UDS|GRPC_SERVER_.*|GRPC_CLIENT_TLS_CACERT|CONFIG_GRPC_XDS_(SERVER_URL|NODE_ID|SERVER_USE_TLS|.*_(CERT|KEY|CACERT))|RUNTIME_APPDIRECTORY|REDIS_(URL|TYPE|SOCKET_TYPE|AUTH|SENTINEL_AUTH)|KOALAGATE_REDIS.*)$" -}}
+{{- $own := include "koalagate.ownEnv" . | fromYaml -}}
+{{- range $name, $_ := $v.env -}}
+{{- if or (hasKey $own $name) (hasPrefix "KOALAGATE_" $name) (and (eq $v.mode "ratelimit") (regexMatch $decided $name)) -}}
+{{- $found = append $found (printf "env has %s: use settings, or the value of the chart for it" $name) -}}
+{{- end -}}
+{{- end -}}
+
 {{- $files := or $limits.limits $limits.existingLimitsConfigMap -}}
 {{- $plane := or $limits.preset $limits.controlPlane.address -}}
 {{- if eq $v.mode "service" -}}
@@ -85,7 +94,7 @@
 {{- $_ := unset $wired $choice -}}
 {{- end -}}
 {{- range $name, $_ := $limits.env -}}
-{{- if or (hasKey $wired $name) (regexMatch "^((GRPC_|DEBUG_)?(HOST|PORT)|GRPC_UDS|GRPC_SERVER_.*|GRPC_CLIENT_TLS_CACERT|CONFIG_GRPC_XDS_(SERVER_URL|NODE_ID|SERVER_USE_TLS|.*_(CERT|KEY|CACERT))|RUNTIME_APPDIRECTORY|REDIS_(URL|TYPE|SOCKET_TYPE|AUTH|SENTINEL_AUTH)|KOALAGATE_REDIS.*)$" $name) -}}
+{{- if or (hasKey $wired $name) (regexMatch $decided $name) -}}
 {{- $found = append $found (printf "ratelimit.env has %s, which the chart decides: use ratelimit, tls, redis and settings" $name) -}}
 {{- end -}}
 {{- end -}}

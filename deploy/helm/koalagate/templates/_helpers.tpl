@@ -142,7 +142,7 @@ variable overrides the file of settings. */ -}}
 {{- end -}}
 
 {{- define "koalagate.env" -}}
-{{- range $name, $value := mergeOverwrite (include "koalagate.ownEnv" . | fromYaml) .Values.ratelimit.env }}
+{{- range $name, $value := mergeOverwrite (include "koalagate.ownEnv" . | fromYaml) .Values.env .Values.ratelimit.env }}
 - { name: {{ $name }}, value: {{ $value | quote }} }
 {{- end -}}
 {{- end -}}
