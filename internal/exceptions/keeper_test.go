@@ -427,6 +427,7 @@ func TestSignedExceptions(t *testing.T) {
 		"author":   func(x *exceptions.Exception) { x.Author = "eve" },
 		"ID":       func(x *exceptions.Exception) { x.ID = "ABCDEFGHIJKL" },
 		"prefix":   func(x *exceptions.Exception) { x.Sign(private, "other") },
+		"line":     func(x *exceptions.Exception) { x.Signature = x.Signature[:8] + "\r\n" + x.Signature[8:] },
 	} {
 		changed := prepared[0]
 		change(&changed)

@@ -106,9 +106,11 @@ func verify(key PublicKey, manifest []byte, signature string) (Purpose, error) {
 	return p, nil
 }
 
+// isSigned reports whether a signature in base64 is valid. The library skips line ends and unused
+// bits; of the spellings of one signature only the one of Sign is valid.
 func isSigned(key PublicKey, p Purpose, manifest []byte, signature string) bool {
-	raw, err := base64.StdEncoding.Strict().DecodeString(signature)
-	return err == nil && ed25519.Verify(key, p.text(manifest), raw)
+	raw, err := base64.StdEncoding.DecodeString(signature)
+	return err == nil && base64.StdEncoding.EncodeToString(raw) == signature && ed25519.Verify(key, p.text(manifest), raw)
 }
 
 // record returns the value of a version in Redis: the signature and the manifest.

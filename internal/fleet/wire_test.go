@@ -199,6 +199,7 @@ func FuzzSignature(f *testing.F) {
 	for signature := range made {
 		f.Add(signature)
 		f.Add(strings.Replace(signature, "publish", "in-force", 1))
+		f.Add(signature[:len(signature)-9] + "\r\n" + signature[len(signature)-9:])
 	}
 	f.Add(unsigned)
 	f.Add(Sign(key, earlier, manifest)[len(earlier)+1:])
