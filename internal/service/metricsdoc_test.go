@@ -113,6 +113,7 @@ func busy(t *testing.T, flags map[string]any) *Service {
 	s.metrics.RuleDecided(201, "", "deny")
 	s.metrics.ShadowDecided(201, "", "deny")
 	s.metrics.Waited(201, "", time.Second)
+	s.metrics.Verified("main", "unavailable")
 	s.metrics.Begun(metrics.GRPC)
 	s.metrics.GRPCAnswered("/envoy.service.auth.v3.Authorization/Check", codes.OK.String())
 	return s
