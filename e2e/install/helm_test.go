@@ -112,7 +112,7 @@ func TestChartHasWhatPodsNeed(t *testing.T) {
 		"": {"path: /readyz, port: admin }\n            periodSeconds: 1", mount},
 		",published.enabled=true,redis.url=redis://redis:6379":      {"path: /healthz, port: admin }\n            periodSeconds: 1", "rules.d"},
 		",settings.decision_log=/var/log/koalagate/decisions.jsonl": {mount, "/tmp"},
-		",networkPolicy.egress[0].ports[0].port=443":                {"    - ports:\n        - port: 443", mount},
+		",networkPolicy.egress[0].ports[0].port=443":                {"    - ports:\n      - port: 443\n", mount},
 		",env.HTTPS_PROXY=http://proxy:3128":                        {`{ name: HTTPS_PROXY, value: "http://proxy:3128" }`, mount},
 	} {
 		out, err := template(t, "--set", "admin.tokenSecret=mine"+options)
