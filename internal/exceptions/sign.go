@@ -2,9 +2,10 @@ package exceptions
 
 import (
 	"crypto/ed25519"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
+
+	"github.com/koalagate/koalagate/internal/signing"
 )
 
 // signed precedes the text that a signature covers, so that a signature for another
@@ -23,7 +24,7 @@ func (x *Exception) text(prefix string) []byte {
 // Sign signs an exception, as Keeper.Prepare returned it, for the instances that share a
 // prefix of keys.
 func (x *Exception) Sign(key ed25519.PrivateKey, prefix string) {
-	x.Signature = base64.StdEncoding.EncodeToString(ed25519.Sign(key, x.text(prefix)))
+	x.Signature = signing.Sign(key, x.text(prefix))
 }
 
 // ErrUnsigned reports an exception without a valid signature at instances that require
@@ -32,12 +33,7 @@ var ErrUnsigned = errors.New("it has no valid signature for publish_public_key: 
 
 // verify checks the signature. Without a key, every exception is valid.
 func (x *Exception) verify(key ed25519.PublicKey, prefix string) error {
-	if key == nil {
-		return nil
-	}
-	raw, err := base64.StdEncoding.DecodeString(x.Signature)
-	// The library skips line ends and unused bits: only the spelling of Sign is valid.
-	if err != nil || base64.StdEncoding.EncodeToString(raw) != x.Signature || !ed25519.Verify(key, x.text(prefix), raw) {
+	if key != nil && !signing.IsValid(key, x.text(prefix), x.Signature) {
 		return ErrUnsigned
 	}
 	return nil

@@ -2,14 +2,14 @@ package fleet
 
 import (
 	"bytes"
-	"crypto/ed25519"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/koalagate/koalagate/internal/signing"
 )
 
 // Purpose is what a signature lets instances do with a version. The text that it covers
@@ -69,7 +69,7 @@ const earlier Purpose = "version"
 // Sign returns the signature of a manifest's text for a purpose: the purpose, a blank and
 // the bytes in base64.
 func Sign(key PrivateKey, p Purpose, manifest []byte) string {
-	return string(p) + " " + base64.StdEncoding.EncodeToString(ed25519.Sign(key, p.text(manifest)))
+	return string(p) + " " + signing.Sign(key, p.text(manifest))
 }
 
 // unsigned is the signature of a version without one.
@@ -98,19 +98,12 @@ func verify(key PublicKey, manifest []byte, signature string) (Purpose, error) {
 		return p, nil
 	case signature == unsigned || signature == "":
 		return "", errUnsigned
-	case p == "" && isSigned(key, earlier, manifest, signature):
+	case p == "" && signing.IsValid(key, earlier.text(manifest), signature):
 		return "", errEarlier
-	case p == "" || !isSigned(key, p, manifest, signature[len(p)+1:]):
+	case p == "" || !signing.IsValid(key, p.text(manifest), signature[len(p)+1:]):
 		return "", errSignature
 	}
 	return p, nil
-}
-
-// isSigned reports whether a signature in base64 is valid. The library skips line ends and unused
-// bits; of the spellings of one signature only the one of Sign is valid.
-func isSigned(key PublicKey, p Purpose, manifest []byte, signature string) bool {
-	raw, err := base64.StdEncoding.DecodeString(signature)
-	return err == nil && base64.StdEncoding.EncodeToString(raw) == signature && ed25519.Verify(key, p.text(manifest), raw)
 }
 
 // record returns the value of a version in Redis: the signature and the manifest.
