@@ -89,10 +89,7 @@
 {{- if and (or $v.published.enabled $v.existingRulesConfigMap) (not $limits.withRules) -}}
 {{- $found = append $found "published.enabled or existingRulesConfigMap is set, and the limits alone decide: set ratelimit.withRules, or remove them" -}}
 {{- end -}}
-{{- $wired := include "koalagate.ownEnv" . | fromYaml -}}
-{{- range $choice := list "USE_STATSD" "USE_PROMETHEUS" "FORCE_START_WITHOUT_INITIAL_CONFIG" "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED" -}}
-{{- $_ := unset $wired $choice -}}
-{{- end -}}
+{{- $wired := omit $own "USE_STATSD" "USE_PROMETHEUS" "FORCE_START_WITHOUT_INITIAL_CONFIG" "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED" -}}
 {{- range $name, $_ := $limits.env -}}
 {{- if or (hasKey $wired $name) (regexMatch $decided $name) -}}
 {{- $found = append $found (printf "ratelimit.env has %s, which the chart decides: use ratelimit, tls, redis and settings" $name) -}}
